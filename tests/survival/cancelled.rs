@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tool_model_server::{Round, ScriptedCall};
+use tool_model_server::{Round, ScriptedCall, ServerStep};
 
 use super::{add_guest, count};
 use crate::conformance::http::{self, Connection};
@@ -138,9 +138,9 @@ fn stubborn(mark: &str) -> String {
     )
 }
 
-/// A world in which every refactor begins with this suite; the model is never asked.
+/// A world in which every refactor begins with this suite, beside a model that says nothing.
 fn suite(mark: &str) -> World {
-    let mut world = World::new(&[], []);
+    let mut world = World::repeating(&[], Round::new([ServerStep::Stall]));
     world.repository = crate::contain::repository(&[("test_stubborn.py", &stubborn(mark))]);
     world
 }

@@ -72,6 +72,11 @@ pub trait Tools: Send + Sync {
         false
     }
 
+    /// A message of the host that follows the results of the round that has just ended.
+    fn take_message(&self) -> Option<String> {
+        None
+    }
+
     /// The turn ends early, because it was cancelled or is out of time. Running calls should end now; the turn waits
     /// for them briefly.
     fn stop(&self) {}
@@ -470,6 +475,9 @@ impl<'a> TurnState<'a> {
         if let Some(again) = repeated {
             self.undone = calls::skill_names(std::slice::from_ref(again), self.turn.tools);
             return self.close(Budget::Repetition).await;
+        }
+        if let Some(text) = self.turn.tools.take_message() {
+            self.say(text);
         }
         Ok(None)
     }

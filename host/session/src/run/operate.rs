@@ -3,7 +3,7 @@
 //! `operations` has the steps that differ between the four operations; `judge` judges the end.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::judge::{self, judge_turn};
 use super::memory::InheritedState;
-use super::operations::{Closing, DraftAnswer, Next, OperationRun, Spent, steps_of};
+use super::operations::{Closing, DraftAnswer, Next, OperationRun, OperationSteps, Spent, Step, steps_of};
 use super::request_form::RequestForm;
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
@@ -30,7 +30,7 @@ use tool_core::api::{CallGraph, Effect, ErrorKind, Event, Operation, Problem};
 use tool_core::redaction::Redactor;
 use tool_core::text::TokenRate;
 use tool_journal::journal::SessionWork;
-use tool_provider::turn::{self, Turn, TurnEnd, TurnReport, wait_until};
+use tool_provider::turn::{self, Tools as _, Turn, TurnEnd, TurnReport, wait_until};
 use tool_provider::{LabelMark, Message, ModelRequest, Provider, ProviderError};
 use tool_repository::Repository;
 use tool_skill::policy::Decision;
@@ -46,6 +46,9 @@ const PREVIEW: &str = "\
 
 This is a preview. Your changes go to a private layer that you and the tests see; the user's files stay as they are until \
 the user applies the changes. Commits and installations are refused, so do not try them.";
+
+/// Tells the model that the user wants no tests.
+const NO_TESTS: &str = "# Tests\n\nThe user has asked for no tests: do not run them.";
 
 /// Runs an operation to its end. All its steps share the session's deadline.
 pub(super) async fn run_operation(job: &SessionRun, task: &OperationTask) -> Result<SessionOutcome, Problem> {
@@ -75,57 +78,17 @@ pub(super) async fn run_operation(job: &SessionRun, task: &OperationTask) -> Res
         form,
         rate: TokenRate::PROSE,
         price,
+        baseline: OnceLock::new(),
     };
-    let preview = if job.plan.repository.layer().is_some() {
-        PREVIEW
-    } else {
-        ""
-    };
-    let message = first_message(&job.plan.redactor, task, &prepared.message, &[preview, &news]);
+    let is_preview = job.plan.repository.layer().is_some();
+    let facts = [
+        if is_preview { PREVIEW } else { "" },
+        if task.request.no_tests { NO_TESTS } else { "" },
+        &news,
+    ];
+    let message = first_message(&job.plan.redactor, task, &prepared.message, &facts);
     op.rate = op.measure_first_request(&*provider, &message).await?;
-    let mut steps = steps_of(task.request.operation);
-    let facts = steps.before(&op).await;
-    let message = if facts.is_empty() {
-        message
-    } else {
-        first_message(&job.plan.redactor, task, &prepared.message, &[preview, &facts, &news])
-    };
-    let (messages, spent) = compaction::begin_conversation(&op, &*provider, message).await?;
-    let mut report = run_turn(&op, &*provider, messages, spent).await;
-    // An answer may be long, so it is shared instead of copied.
-    let (mut text, mut latest) = (Arc::clone(&report.text), 0);
-    // The limit for requests counts over all turns, and each kind of question has a lower limit.
-    let closing = loop {
-        let answer = DraftAnswer {
-            turn: &report,
-            text: &text,
-            latest,
-            may_ask: may_ask(&op, &report),
-        };
-        let may_ask = answer.may_ask;
-        let follow_up = match steps.after(&op, &answer).await {
-            Next::End(closing) => break closing,
-            // The steps know that the model may not be asked again.
-            Next::Ask(_) if !may_ask => break Closing::default(),
-            Next::Ask(follow_up) => follow_up,
-        };
-        op.announce(&follow_up.heading);
-        let spent = Spent::of(&report);
-        let mut messages = report.take_messages();
-        messages.push(Message::User {
-            text: job.plan.redactor.text(&follow_up.message, None).into_owned(),
-        });
-        report = run_turn(&op, &*provider, messages, spent).await;
-        if is_silent(&report) {
-            // Without new text, the first answer stands.
-            job.recorder.notice("The model had nothing to add to its answer.", None);
-            report.end = Ok(TurnEnd::Complete);
-        }
-        let whole = Arc::make_mut(&mut text);
-        whole.push_str("\n\n");
-        latest = whole.len();
-        whole.push_str(&report.text);
-    };
+    let (report, closing) = converse(&op, &*provider, message).await?;
     let missed = tools.take_missed();
     let has_changes = !job.recorder.summary().files_changed().is_empty();
     if has_changes && matches!(task.request.operation, Operation::Refactor | Operation::TestGen) {
@@ -143,6 +106,77 @@ pub(super) async fn run_operation(job: &SessionRun, task: &OperationTask) -> Res
         job.recorder.notice(denial.sentence(), denial.hint.clone());
     }
     Ok(judge_turn(job, task, &report, &missed, closing.problem))
+}
+
+/// Runs the turns of an operation, and its work beside them. That work ends with the turns.
+async fn converse(
+    op: &OperationRun<'_>,
+    provider: &dyn Provider,
+    message: Message,
+) -> Result<(TurnReport, Closing), Problem> {
+    let steps = steps_of(op.task.request.operation);
+    let mut beside = steps.beside(op);
+    let mut turns: Step<'_, _> = Box::pin(run_turns(op, provider, message, steps));
+    let _stop = op.tools.stop_on_drop();
+    tokio::select! {
+        // Begins before the first request.
+        biased;
+        () = &mut beside => turns.await,
+        ended = &mut turns => {
+            op.tools.stop();
+            let patience = limits::seconds(limits::TOOLS_STOP_SECONDS_MAX);
+            // What does not stop in time ends without the session.
+            let _ = tokio::time::timeout(patience, beside).await;
+            ended
+        }
+    }
+}
+
+/// Asks the model until the steps of the operation end the session.
+async fn run_turns(
+    op: &OperationRun<'_>,
+    provider: &dyn Provider,
+    message: Message,
+    mut steps: Box<dyn OperationSteps>,
+) -> Result<(TurnReport, Closing), Problem> {
+    let job = op.job;
+    let (messages, spent) = compaction::begin_conversation(op, provider, message).await?;
+    let mut report = run_turn(op, provider, messages, spent).await;
+    // An answer may be long, so it is shared instead of copied.
+    let (mut text, mut latest) = (Arc::clone(&report.text), 0);
+    // The limit for requests counts over all turns, and each kind of question has a lower limit.
+    let closing = loop {
+        let answer = DraftAnswer {
+            turn: &report,
+            text: &text,
+            latest,
+            may_ask: may_ask(op, &report),
+        };
+        let may_ask = answer.may_ask;
+        let follow_up = match steps.after(op, &answer).await {
+            Next::End(closing) => break closing,
+            // The steps know that the model may not be asked again.
+            Next::Ask(_) if !may_ask => break Closing::default(),
+            Next::Ask(follow_up) => follow_up,
+        };
+        op.announce(&follow_up.heading);
+        let spent = Spent::of(&report);
+        let mut messages = report.take_messages();
+        messages.push(Message::User {
+            text: job.plan.redactor.text(&follow_up.message, None).into_owned(),
+        });
+        report = run_turn(op, provider, messages, spent).await;
+        if is_silent(&report) {
+            // Without new text, the first answer stands.
+            job.recorder.notice("The model had nothing to add to its answer.", None);
+            report.end = Ok(TurnEnd::Complete);
+        }
+        let whole = Arc::make_mut(&mut text);
+        whole.push_str("\n\n");
+        latest = whole.len();
+        whole.push_str(&report.text);
+    };
+    Ok((report, closing))
 }
 
 /// Refuses to begin if nothing may be read: the service itself, not a skill, reads the context for the model.

@@ -1,10 +1,9 @@
-//! Steps around the turns of each operation: work before the first turn, a check of the answer after each turn, and
+//! Steps around the turns of each operation: work beside the turns, a check of the answer after each turn, and
 //! further questions.
 //!
-//! All sessions run in the same way; this is the part that differs between the operations. `before` runs once, after
-//! the context is built and before the first request; its text follows the packet. `after` runs after each turn,
-//! however it ended, and decides: the session ends, with text of the host and perhaps a problem, or the model is
-//! asked again, with the whole conversation and the rest of the budget.
+//! All sessions run in the same way; this is the part that differs between the operations. `beside` runs once, beside
+//! the turns. `after` runs after each turn, however it ended, and decides: the session ends, with text of the host and
+//! perhaps a problem, or the model is asked again, with the whole conversation and the rest of the budget.
 
 mod architect;
 mod explain;
@@ -12,12 +11,14 @@ mod refactor;
 mod test_gen;
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::SessionRun;
+use super::checks::project_checks::CheckRun;
+use super::checks::suite::SuiteRun;
 use super::request_form::RequestForm;
 use super::tools::SessionTools;
 use crate::limits;
@@ -39,11 +40,11 @@ const CITATIONS_SECONDS_MAX: u64 = 20;
 /// Work of an operation around the model's turns.
 pub(super) type Step<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What an operation does before the model is asked and after each of its turns.
+/// What an operation does beside the model's turns and after each of them.
 pub(super) trait OperationSteps: Send {
-    /// Work before the model is asked. What it gives is appended to the first message; it may be empty.
-    fn before<'a>(&'a mut self, _: &'a OperationRun<'_>) -> Step<'a, String> {
-        Box::pin(std::future::ready(String::new()))
+    /// Work that begins with the first request. The session ends it if it needs it no more.
+    fn beside<'a>(&self, _: &'a OperationRun<'_>) -> Step<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Looks at the answer after each turn.
@@ -55,7 +56,7 @@ pub(super) fn steps_of(operation: Operation) -> Box<dyn OperationSteps> {
     match operation {
         Operation::Explain => Box::new(explain::Explain),
         Operation::Architect => Box::<architect::Architect>::default(),
-        Operation::Refactor => Box::<refactor::RefactorReview>::default(),
+        Operation::Refactor => Box::new(refactor::RefactorReview),
         Operation::TestGen => Box::<test_gen::TestGen>::default(),
     }
 }
@@ -75,6 +76,15 @@ pub(super) struct OperationRun<'a> {
     pub(super) rate: TokenRate,
     /// Price of the model's tokens, if it is known.
     pub(super) price: Option<TokenPrice>,
+    /// Tests and checks before any change, once they have ended.
+    pub(super) baseline: OnceLock<Baseline>,
+}
+
+/// Tests and checks before any change.
+#[derive(Debug)]
+pub(super) struct Baseline {
+    tests: SuiteRun,
+    checks: Vec<CheckRun>,
 }
 
 /// The model's answer so far.
@@ -164,7 +174,7 @@ impl OperationRun<'_> {
         if self.task.request.is_of_program { field } else { flag }
     }
 
-    /// Counts the tokens of the first request. Fails if it is too long, before tests or checks run for it.
+    /// Counts the tokens of the first request. Fails if it is too long, before tests or checks run.
     pub(super) async fn measure_first_request(
         &self,
         provider: &dyn Provider,

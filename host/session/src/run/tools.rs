@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tokio::time::Instant as Deadline;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::SessionRun;
 use super::call_redaction::{CallFiles, learn_shown, redact_report};
@@ -165,6 +165,10 @@ pub(super) struct SessionTools<'a> {
     missed: Mutex<MissedWork>,
     /// Number of calls by the host, for their identifiers.
     own_calls: AtomicUsize,
+    /// Held by a call that changes something, and while the tree must not change.
+    tree: tokio::sync::Mutex<()>,
+    /// Text for the model that follows its next results.
+    message: Mutex<Option<String>>,
     memory: JournalledState,
 }
 
@@ -196,6 +200,7 @@ impl Tools for SessionTools<'_> {
             if let Some(answer) = self.list.answer(call) {
                 return answer;
             }
+            let _tree = self.wait_to_change(call).await;
             let report = self.perform(&self.context, call).await;
             if let Err(error) = &report.result {
                 self.note_denial(call, error, &report);
@@ -209,6 +214,10 @@ impl Tools for SessionTools<'_> {
 
     fn is_ordered(&self, name: &str) -> bool {
         RefusedPurpose::from_effects(&self.effects(name)) != RefusedPurpose::Reads
+    }
+
+    fn take_message(&self) -> Option<String> {
+        lock_unpoisoned(&self.message).take()
     }
 
     fn stop(&self) {
@@ -274,6 +283,8 @@ impl<'a> SessionTools<'a> {
             notes: Mutex::default(),
             missed: Mutex::default(),
             own_calls: AtomicUsize::new(0),
+            tree: tokio::sync::Mutex::default(),
+            message: Mutex::default(),
             memory: JournalledState::default(),
         }
     }
@@ -288,6 +299,41 @@ impl<'a> SessionTools<'a> {
             .engine
             .effects(skill, self.job.plan.locked.as_deref())
             .unwrap_or_default()
+    }
+
+    /// Keeps calls of the model from changing anything until the guard is dropped.
+    pub(super) async fn keep_tree(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.tree.lock().await
+    }
+
+    /// Waits until the tree may change, if a call changes something. Without a guard the session ends, and so does the
+    /// call.
+    async fn wait_to_change(&self, call: &ToolCall) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if !self.is_ordered(&call.name) {
+            return None;
+        }
+        if let Ok(tree) = self.tree.try_lock() {
+            return Some(tree);
+        }
+        let line = format!("`{}` waits for the tests and checks before any change", call.name);
+        (self.context.progress)(&line);
+        self.cancel.run_until_cancelled(self.tree.lock()).await
+    }
+
+    /// True once the calls were stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
+    /// Stops all calls when the guard is dropped.
+    pub(super) fn stop_on_drop(&self) -> DropGuard {
+        self.cancel.clone().drop_guard()
+    }
+
+    /// Tells the model something behind its next results.
+    pub(super) fn tell_model(&self, text: &str) {
+        let text = self.job.plan.redactor.text(text, None).trim().to_owned();
+        *lock_unpoisoned(&self.message) = Some(text).filter(|text| !text.is_empty());
     }
 
     /// The context that all calls of the session share.

@@ -9,7 +9,7 @@ const CITED: &str = "It prints: `src/main.py:1`.";
 
 impl SessionWorld {
     /// The conversations that the model was sent.
-    fn asked(&self) -> Vec<Vec<Message>> {
+    pub(super) fn asked(&self) -> Vec<Vec<Message>> {
         self.engine.asked.lock().expect("no panic").clone()
     }
 

@@ -96,6 +96,116 @@ async fn a_session_that_is_cancelled_during_its_last_tests_is_cancelled() {
     assert_eq!(result.status, Status::Cancelled);
 }
 
+// ---- the tests before any change ----
+
+/// Follows a session until an event of this kind.
+async fn follow(world: &SessionWorld, id: &str, is_it: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let mut stream = world.sessions.events(id, 0).expect("it exists");
+    let mut events: Vec<Event> = Vec::new();
+    while !events.iter().any(&is_it) {
+        let batch = stream.next().await.expect("it goes on");
+        events.extend(batch.into_iter().map(|(_, event)| (*event).clone()));
+    }
+    events
+}
+
+fn is_waiting(event: &Event) -> bool {
+    let words = "`write_file` waits for the tests and checks before any change";
+    matches!(event, Event::Live { line } if line == words)
+}
+
+fn reading_then_writing(output: &str) -> SessionWorld {
+    let read = Act::Call("read_file", json!({"path": "src/main.py"}));
+    let rounds = vec![
+        vec![read],
+        vec![write("src/main.py", "x = 2\n")],
+        vec![Act::Say("Done.")],
+    ];
+    world(output, rounds)
+}
+
+#[tokio::test]
+async fn the_model_is_asked_and_reads_beside_the_first_tests_and_its_change_waits_for_them() {
+    let world = reading_then_writing("held\n5 passed in 1.0s\n");
+    let id = world.start(refactor(&world)).await.session_id;
+    let events = follow(&world, &id, is_waiting).await;
+    let source = world.repository().join("src/main.py");
+    assert_eq!(fs::read_to_string(&source).expect("it is there"), "print()\n");
+    let ended = |name: &str| {
+        let is_it = |event: &Event| matches!(event, Event::SkillResult { name: other, .. } if other == name);
+        events.iter().any(is_it)
+    };
+    assert!(ended("read_file") && !ended("run_tests"));
+    assert_eq!(world.asked().len(), 2);
+    fs::write(world.repository().with_file_name("go"), "").expect("it can be written");
+    let events = world.events(&id).await;
+    let verdicts = events.iter().filter_map(|event| match event {
+        Event::SkillResult { name, verdict, .. } => Some(format!("{name} {verdict}")),
+        _ => None,
+    });
+    let expected = ["read_file ok", "run_tests ok", "write_file ok", "run_tests ok"];
+    assert_eq!(verdicts.collect::<Vec<_>>(), expected);
+    assert_eq!(fs::read_to_string(&source).expect("it is there"), "x = 2\n");
+    let asked = world.asked();
+    let told = |message: &Message| {
+        let text = format!("{message:?}");
+        text.contains("# Tests before any change") && text.contains("PASSED: 5 passed")
+    };
+    assert!(!asked[1].iter().any(told));
+    let [.., Message::ToolResults { .. }, message] = &asked[2][..] else {
+        panic!("{:?}", asked[2]);
+    };
+    assert!(told(message), "{message:?}");
+    let result = world.sessions.read_result(&id).await.expect("it exists");
+    assert!(
+        result
+            .output
+            .contains("- Tests before the change: PASSED: 5 passed in 1.0 s\n")
+    );
+    assert!(result.output.ends_with("- Verified by tests\n"), "{}", result.output);
+}
+
+#[tokio::test]
+async fn a_session_that_is_cancelled_during_its_first_tests_ends_with_them_and_changes_nothing() {
+    let world = reading_then_writing("hang");
+    let id = world.start(refactor(&world)).await.session_id;
+    follow(&world, &id, is_waiting).await;
+    world.sessions.cancel(&id).expect("it runs");
+    let events = world.events(&id).await;
+    let cancelled = |event: &&Event| matches!(event, Event::SkillResult { verdict, .. } if verdict == "cancelled");
+    assert_eq!(events.iter().filter(cancelled).count(), 2, "the tests and the change");
+    let result = world.sessions.read_result(&id).await.expect("it exists");
+    assert_eq!((result.status, result.files_modified), (Status::Cancelled, Vec::new()));
+    let source = world.repository().join("src/main.py");
+    assert_eq!(fs::read_to_string(source).expect("it is there"), "print()\n");
+}
+
+#[tokio::test]
+async fn a_session_without_a_change_does_not_wait_for_its_first_tests_and_says_so() {
+    let world = world("hang", vec![vec![Act::Say("It is fine as it is.")]]);
+    let (problem, output) = ended(&world, refactor(&world)).await;
+    assert_eq!(problem, "");
+    insta::assert_snapshot!(output, @"
+    It is fine as it is.
+
+    ---
+
+    Nothing was changed: every file is as it was before this session, whatever the answer above says.
+
+    - Tests as they are: not run to their end: the session ended before
+    ");
+}
+
+#[tokio::test]
+async fn the_first_tests_end_with_a_provider_that_fails() {
+    let problem = Problem::new(ErrorKind::RateLimited, "Rate limit exceeded: 429 Too Many Requests");
+    let world = world("hang", vec![vec![Act::Fail(problem.clone())]]);
+    let (result, events) = world.run(refactor(&world)).await;
+    assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
+    let ended = |event: &Event| matches!(event, Event::SkillResult { verdict, .. } if verdict == "cancelled");
+    assert!(events.iter().any(ended), "{events:?}");
+}
+
 // ---- refusals ----
 
 #[tokio::test]
@@ -149,7 +259,12 @@ async fn a_note_is_no_test_and_nothing_is_run_for_it() {
 
 #[tokio::test]
 async fn a_refactor_that_changes_nothing_contradicts_what_the_model_claims() {
-    let world = world(PASSED, vec![vec![Act::Say("I have split it into three modules.")]]);
+    // The model's own run waits for the first one.
+    let tests = Act::Call("run_tests", json!({}));
+    let world = world(
+        PASSED,
+        vec![vec![tests], vec![Act::Say("I have split it into three modules.")]],
+    );
     let (result, events) = world.run(refactor(&world)).await;
     assert_eq!(result.status, Status::Complete, "it can be the right answer");
     insta::assert_snapshot!(result.output, @"

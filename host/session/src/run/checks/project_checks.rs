@@ -65,7 +65,7 @@ async fn run_one(op: &OperationRun<'_>, check: RunPurpose, ends: Instant) -> Opt
     }
     let left = ends.saturating_duration_since(Instant::now()).as_secs();
     let is_late = op.deadline.is_some_and(|deadline| deadline <= Instant::now());
-    if left == 0 || is_late || op.job.cancel.is_cancelled() {
+    if left == 0 || is_late || op.tools.is_stopped() {
         return Some(CheckState::NotRun("no time was left for it".to_owned()));
     }
     let arguments = json!({"check": check.name(), "timeout_seconds": left});
@@ -158,7 +158,7 @@ pub(crate) fn describe_checks(before: &[CheckRun]) -> String {
         return String::new();
     }
     format!(
-        "\n# Checks before any change\n\nThese checks pass now, and the service will run them again after your answer: \
+        "\n# Checks before any change\n\nThese checks passed before any change, and the service will run them again after your answer: \
          {}. `run_tests` runs one with the argument `check`.\n",
         check_names(&checks)
     )

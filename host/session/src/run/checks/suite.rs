@@ -141,7 +141,7 @@ pub(crate) async fn run_suite(op: &OperationRun<'_>, paths: &[String]) -> SuiteR
         };
     }
     let is_late = op.deadline.is_some_and(|deadline| deadline <= Instant::now());
-    if op.job.cancel.is_cancelled() || is_late {
+    if op.tools.is_stopped() || is_late {
         return SuiteRun::Stopped;
     }
     let mut arguments = json!({"timeout_seconds": limits::SUITE_SECONDS_MAX});

@@ -1,130 +1,136 @@
-//! Steps of refactor: it runs the tests before and after the model's work, and ends the answer with the diff and both
-//! results.
+//! Steps of refactor: it runs the tests beside the model's first requests and after its work, and ends the answer with
+//! the diff and both results. Nothing changes until the first run has ended.
 
-use super::{Closing, DraftAnswer, Next, OperationRun, OperationSteps, Step};
+use super::{Baseline, Closing, DraftAnswer, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
-use crate::run::checks::project_checks::{self, CheckRun};
+use crate::run::checks::project_checks;
 use crate::run::checks::suite::{self, SuiteRun};
 use crate::run::checks::verification::{CheckEvidence, Verification};
 use crate::run::judge;
 use crate::run::session_diffs::{self, SessionDiffs, UNCHANGED};
 use tool_core::api::Effect;
 use tool_core::api::{ChangeKind, ErrorKind, Problem};
-use tool_provider::turn::TurnEnd;
+use tool_provider::turn::{Tools as _, TurnEnd};
 use tool_provider::{LabelMark, ToolResult};
 use tool_repository::file_role;
 use tool_skill::policy::Decision;
 use tool_skill::runner;
 
-/// State from before the turn.
-#[derive(Debug, Default)]
-pub(super) struct RefactorReview {
-    before: Option<SuiteRun>,
-    checks_before: Vec<CheckRun>,
-}
+/// Compares the tests and checks after the change with those before it.
+#[derive(Debug)]
+pub(super) struct RefactorReview;
 
 impl OperationSteps for RefactorReview {
-    fn before<'a>(&'a mut self, op: &'a OperationRun<'_>) -> Step<'a, String> {
-        Box::pin(self.run_tests_before(op))
+    fn beside<'a>(&self, op: &'a OperationRun<'_>) -> Step<'a, ()> {
+        Box::pin(run_baseline(op))
     }
 
     fn after<'a>(&'a mut self, op: &'a OperationRun<'_>, answer: &'a DraftAnswer<'_>) -> Step<'a, Next> {
-        Box::pin(self.compare(op, answer))
+        Box::pin(compare(op, answer))
     }
 }
 
-impl RefactorReview {
-    /// Runs tests and checks before the change. Returns the text about them for the model.
-    async fn run_tests_before(&mut self, op: &OperationRun<'_>) -> String {
-        let can_ask = tool_skill::Approver::can_ask(&*op.job.approver);
-        if op.job.plan.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
-            return String::new();
-        }
-        let run = suite::run_suite(op, &[]).await;
-        let facts = describe_first_run(&run, op.task.mark);
-        self.before = Some(run);
-        if !op.task.request.no_checks {
-            self.checks_before = project_checks::run_before(op).await;
-        }
-        facts + &project_checks::describe_checks(&self.checks_before)
+/// Runs tests and checks while nothing changes, and tells the model what they said.
+async fn run_baseline(op: &OperationRun<'_>) {
+    let _tree = op.tools.keep_tree().await;
+    let can_ask = tool_skill::Approver::can_ask(&*op.job.approver);
+    if op.job.plan.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
+        return;
     }
+    let tests = suite::run_suite(op, &[]).await;
+    let checks = if op.task.request.no_checks || op.tools.is_stopped() {
+        Vec::new()
+    } else {
+        project_checks::run_before(op).await
+    };
+    op.tools
+        .tell_model(&(describe_first_run(&tests, op.task.mark) + &project_checks::describe_checks(&checks)));
+    // Runs once.
+    let _ = op.baseline.set(Baseline { tests, checks });
+}
 
-    /// Runs the tests again if anything was changed, and compares the results.
-    async fn compare(&self, op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
-        let changed = SessionDiffs::read_async(op).await;
-        if changed.is_empty() {
-            let said = changed.unchanged();
-            let text = self.unchanged(&said, answer);
-            if !text.is_empty() && said == UNCHANGED {
-                op.job.recorder.notice("Nothing was changed.", None);
-            }
-            return Next::End(Closing::saying(text));
+/// Runs the tests again if anything was changed, and compares the results.
+async fn compare(op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
+    let changed = SessionDiffs::read_async(op).await;
+    if changed.is_empty() {
+        // Nothing is compared with the first run.
+        op.tools.stop();
+        drop(op.tools.keep_tree().await);
+        let said = changed.unchanged();
+        let text = describe_unchanged(&said, answer, op.baseline.get());
+        if !text.is_empty() && said == UNCHANGED {
+            op.job.recorder.notice("Nothing was changed.", None);
         }
-        let mut text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
-        text.push_str(&judging_files(&changed));
-        let Some(before) = &self.before else {
-            return Next::End(Closing::saying(text));
-        };
-        let after = match before {
-            SuiteRun::Ran(results) if results.timed_out => None,
-            _ => Some(suite::run_suite(op, &[]).await),
-        };
-        let worse = after
-            .as_ref()
-            .and_then(|after| suite::describe_regression(before, after));
-        let checks_after = project_checks::run_after(op, &self.checks_before).await;
-        let broken = project_checks::broken_checks(&self.checks_before, &checks_after);
-        text.push('\n');
-        text.push_str(&compare_runs(before, after.as_ref(), worse.as_deref()));
-        if let SuiteRun::Ran(last) = after.as_ref().unwrap_or(before) {
-            text.push_str(&last.describe_failure());
-        }
-        if op.task.request.no_checks {
-            let option = op.option_name("--no-checks", "`no_checks`");
-            text.push_str(&format!("- Checks: left out by {option}\n"));
-        }
-        text.push_str(&project_checks::compare_checks(&self.checks_before, &checks_after));
-        let problem = match (worse, after) {
-            (Some(worse), _) => Some(Problem::new(
-                ErrorKind::TestsWorse,
-                format!("refactor made the tests worse: {worse}"),
-            )),
-            (None, _) if !broken.is_empty() => Some(Problem::new(
-                ErrorKind::ChecksWorse,
-                format!("refactor broke the checks {}", project_checks::check_names(&broken)),
-            )),
-            (None, Some(SuiteRun::Stopped)) => {
-                let missing = "the tests after the change did not finish";
-                Some(judge::out_of_time(op.task, missing))
-            }
-            (None, Some(SuiteRun::Busy(why))) => not_run(before, &why),
-            (None, after) => {
-                let checks = CheckEvidence {
-                    clean: project_checks::verifying_checks(&checks_after),
-                    not_run: project_checks::first_not_run(&self.checks_before)
-                        .or_else(|| project_checks::first_not_run(&checks_after)),
-                };
-                let verification = Verification::of(&changed, after.as_ref(), checks);
-                text.push_str(&verification.line());
-                let problem = verification.problem(op.task.request.verification);
-                match after {
-                    Some(SuiteRun::NotAllowed) => problem.map(|problem| problem.with_hint(suite::allow_tests_hint(op))),
-                    _ => problem,
-                }
-            }
-        };
-        Next::End(Closing { text, problem })
+        return Next::End(Closing::saying(text));
     }
-
-    /// The text for a session without a change. A turn that was interrupted has its own text.
-    fn unchanged(&self, said: &str, answer: &DraftAnswer<'_>) -> String {
-        match (&answer.turn.end, &self.before) {
-            (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
-            (Ok(_), Some(SuiteRun::Ran(before))) => {
-                format!("{said}\n\n- Tests as they are: {}", before.verdict)
-            }
-            (Ok(_), _) => said.to_owned(),
+    let mut text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
+    text.push_str(&judging_files(&changed));
+    let Some(Baseline {
+        tests: before,
+        checks: checks_before,
+    }) = op.baseline.get()
+    else {
+        return Next::End(Closing::saying(text));
+    };
+    let after = match before {
+        SuiteRun::Ran(results) if results.timed_out => None,
+        _ => Some(suite::run_suite(op, &[]).await),
+    };
+    let worse = after
+        .as_ref()
+        .and_then(|after| suite::describe_regression(before, after));
+    let checks_after = project_checks::run_after(op, checks_before).await;
+    let broken = project_checks::broken_checks(checks_before, &checks_after);
+    text.push('\n');
+    text.push_str(&compare_runs(before, after.as_ref(), worse.as_deref()));
+    if let SuiteRun::Ran(last) = after.as_ref().unwrap_or(before) {
+        text.push_str(&last.describe_failure());
+    }
+    if op.task.request.no_checks {
+        let option = op.option_name("--no-checks", "`no_checks`");
+        text.push_str(&format!("- Checks: left out by {option}\n"));
+    }
+    text.push_str(&project_checks::compare_checks(checks_before, &checks_after));
+    let problem = match (worse, after) {
+        (Some(worse), _) => Some(Problem::new(
+            ErrorKind::TestsWorse,
+            format!("refactor made the tests worse: {worse}"),
+        )),
+        (None, _) if !broken.is_empty() => Some(Problem::new(
+            ErrorKind::ChecksWorse,
+            format!("refactor broke the checks {}", project_checks::check_names(&broken)),
+        )),
+        (None, Some(SuiteRun::Stopped)) => {
+            let missing = "the tests after the change did not finish";
+            Some(judge::out_of_time(op.task, missing))
         }
+        (None, Some(SuiteRun::Busy(why))) => not_run(before, &why),
+        (None, after) => {
+            let checks = CheckEvidence {
+                clean: project_checks::verifying_checks(&checks_after),
+                not_run: project_checks::first_not_run(checks_before)
+                    .or_else(|| project_checks::first_not_run(&checks_after)),
+            };
+            let verification = Verification::of(&changed, after.as_ref(), checks);
+            text.push_str(&verification.line());
+            let problem = verification.problem(op.task.request.verification);
+            match after {
+                Some(SuiteRun::NotAllowed) => problem.map(|problem| problem.with_hint(suite::allow_tests_hint(op))),
+                _ => problem,
+            }
+        }
+    };
+    Next::End(Closing { text, problem })
+}
+
+/// The text for a session without a change. A turn that was interrupted has its own text.
+fn describe_unchanged(said: &str, answer: &DraftAnswer<'_>, baseline: Option<&Baseline>) -> String {
+    match (&answer.turn.end, baseline.map(|baseline| &baseline.tests)) {
+        (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
+        (Ok(_), Some(tests @ (SuiteRun::Ran(_) | SuiteRun::Stopped))) => {
+            format!("{said}\n\n- Tests as they are: {}", tests.line())
+        }
+        (Ok(_), _) => said.to_owned(),
     }
 }
 
@@ -136,15 +142,10 @@ fn not_run(before: &SuiteRun, why: &str) -> Option<Problem> {
     })
 }
 
-/// Tells the model that the user wants no tests.
-const NO_TESTS: &str = "\n# Tests\n\nThe user has asked for no tests: do not run them.\n";
-
 /// The text about the first run for the model.
 fn describe_first_run(run: &SuiteRun, mark: LabelMark) -> String {
-    let results = match run {
-        SuiteRun::Ran(results) => results,
-        SuiteRun::LeftOut(_) => return NO_TESTS.to_owned(),
-        _ => return String::new(),
+    let SuiteRun::Ran(results) = run else {
+        return String::new();
     };
     let text = tool_journal::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
     let result = ToolResult {
@@ -155,8 +156,8 @@ fn describe_first_run(run: &SuiteRun, mark: LabelMark) -> String {
         origin: results.origin(),
     };
     format!(
-        "\n# Tests before any change\n\nThe service has run the tests as the repository is now, and will run them again \
-         after your answer:\n\n{}\n",
+        "\n# Tests before any change\n\nThe service has run the tests as the repository was before any change, and will \
+         run them again after your answer:\n\n{}\n",
         result.labelled(mark)
     )
 }
