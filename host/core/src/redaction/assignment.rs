@@ -269,6 +269,10 @@ fn value_behind(text: &str, name_end: usize, is_option: bool, seen: &mut usize) 
         AssignmentOperator::Element => skip_bytes(bytes, at, 80, |byte| byte.is_ascii_whitespace()),
         _ => skip_bytes(bytes, at, 24, is_space),
     };
+    at = match operator {
+        AssignmentOperator::Assign | AssignmentOperator::Colon => skip_line_break(bytes, at, operator).unwrap_or(at),
+        _ => at,
+    };
     if let Some(value) = read_quoted(text, at) {
         return value;
     }
@@ -276,6 +280,27 @@ fn value_behind(text: &str, name_end: usize, is_option: bool, seen: &mut usize) 
         AssignmentOperator::Beside => None,
         _ => read_unquoted(text, at, operator, is_tight, seen),
     }
+}
+
+/// Position of a value that is alone on the next line: behind a string's three quotes, behind `\` in a properties file,
+/// and in YAML behind `>-`, `|` or nothing.
+fn skip_line_break(bytes: &[u8], at: usize, operator: AssignmentOperator) -> Option<usize> {
+    let rest = &bytes[at..];
+    let mark = match rest {
+        [b'"', b'"', b'"', ..] | [b'\'', b'\'', b'\'', ..] => 3,
+        [b'\\', b'\n', ..] => 1,
+        [b'>' | b'|', ..] if operator == AssignmentOperator::Colon => {
+            1 + skip_bytes(rest, 1, 2, |byte| b"+-1".contains(&byte))
+        }
+        [b'\n', b' ' | b'\t', ..] if operator == AssignmentOperator::Colon => 0,
+        _ => return None,
+    };
+    let is_line = rest.get(mark) == Some(&b'\n');
+    let value = skip_bytes(rest, mark, 40, |byte| byte.is_ascii_whitespace());
+    let end = skip_bytes(rest, value, PLAIN_BYTES_MAX, |byte| !byte.is_ascii_whitespace());
+    // What has more on its line is text or another name.
+    let is_alone = matches!(rest.get(end), None | Some(b'\n' | b'\r'));
+    (mark == 3 || is_line && is_alone && value > mark).then_some(at + value)
 }
 
 /// End of the run of matching bytes from `at`, at most `most` bytes on.
@@ -528,6 +553,11 @@ mod tests {
             "ENV X_TOKEN v4lue!",
             "a\n  set -gx TOKEN v4lue!",
             "setenv DB_PASSWORD v4lue!",
+            "password: >-\n  v4lue!",
+            "db_password:\n    \"v4lue!\"",
+            "x.password=\\\n    v4lue!",
+            "password = \"\"\"\nv4lue!\"\"\"",
+            "password = '''v4lue!'''",
         ] {
             assert_eq!(value(line), Some("v4lue!"), "{line}");
         }
@@ -558,6 +588,11 @@ mod tests {
             "next_page_token = \"v4lue!\"",
             "token = [redacted:generic-secret:1]",
             "the ENV TOKEN v4lue!",
+            "password: |\n  v4lue! of the day",
+            "password:\n  v4lue!: string",
+            "password:\nv4lue!",
+            "password = \n  v4lue!",
+            "password = \"\"\"",
         ] {
             let found = value(line);
             assert!(found.is_none() || found == Some("$1pass"), "{line}: {found:?}");
