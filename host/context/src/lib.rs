@@ -64,7 +64,7 @@ use query::Query;
 use skill_details::NotSearched;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
-use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_role, is_beyond_scan};
+use tool_repository::{FileEntry, FileList, OpenError, Repository, ScanError, bulk, file_role, is_beyond_scan};
 
 pub use calls::draw_calls;
 pub use definitions::{InheritedName, SymbolSearch, find_symbol};
@@ -400,6 +400,9 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
         .flatten()
         .collect::<Vec<_>>()
         .join("\n");
+    selection
+        .notices
+        .extend(notices_of_spelled_paths(request, list, &tree, &words));
     let notes = request.vault.map_or_else(vault::VaultNotes::default, |directory| {
         vault::read_notes(directory, request.cancel)
     });
@@ -459,6 +462,39 @@ fn notice_of_unnamed_files(list: &FileList) -> Option<String> {
         )),
     }
 }
+
+/// Files of a task that are left out, and why: those that the task spells out with a directory.
+fn notices_of_spelled_paths(
+    request: &BuildRequest<'_>,
+    list: &FileList,
+    tree: &SelectionTree<'_>,
+    task: &str,
+) -> Vec<String> {
+    let why_left_out = |path: &str| -> Option<String> {
+        if list.has_walked(path) {
+            return None;
+        }
+        if list.find(path).is_some() {
+            let is_unread = tree.find(path).is_some() && tree.text(path).is_none();
+            return is_unread.then(|| format!("`{path}` is left out: it is not text, or too large"));
+        }
+        match request.repository.open_within(path, request.cancel) {
+            Ok(_) => Some(format!(
+                "`{path}` is left out: git ignores it, or its folder is not searched"
+            )),
+            Err(error @ OpenError::Denied { .. }) => Some(error.to_string()),
+            Err(_) => None,
+        }
+    };
+    let mut notices: Vec<String> = Vec::new();
+    for path in query::spelled_paths(task).take(SPELLED_PATHS_MAX) {
+        notices.extend(why_left_out(path).filter(|notice| !notices.contains(notice)));
+    }
+    notices
+}
+
+/// Paths of a task that are looked at beyond the list.
+const SPELLED_PATHS_MAX: usize = 12;
 
 /// Notice for a target directory in which no file can be chosen.
 fn empty_target(target: &Target, list: &FileList) -> Option<String> {

@@ -317,6 +317,16 @@ fn has_extension(token: &str) -> bool {
         && token.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty())
 }
 
+/// The paths in a task that have a directory, as written.
+pub(crate) fn spelled_paths(task: &str) -> impl Iterator<Item = &str> {
+    let words = task.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '`' | '"' | '\''));
+    let trimmed = words.map(|word| {
+        word.trim_start_matches("./")
+            .trim_end_matches(['.', ':', '?', '!', '/'])
+    });
+    trimmed.filter(|word| word.contains('/') && !word.contains("://") && !word.starts_with('/'))
+}
+
 /// True if a task asks for changes of tests, not of code that also has tests.
 fn is_about_tests(title: &str) -> bool {
     let lower = title.to_ascii_lowercase();

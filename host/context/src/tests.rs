@@ -199,6 +199,28 @@ fn a_task_that_looks_like_a_path_is_said_to_be_none() {
 }
 
 #[test]
+fn a_file_that_a_task_spells_out_and_that_is_left_out_is_said_to_be() {
+    let files = [
+        SHOP,
+        &[
+            ("conf/.env", "A=1\n"),
+            (".gitignore", "*.local\n"),
+            ("conf/a.local", "b\n"),
+            ("data/table", "a\0b"),
+        ],
+    ];
+    let (_folder, repository) = repository(&files.concat());
+    let task = "Move conf/.env, `conf/a.local`, data/table, and/or shop/none.py into shop/cart.py and shop/.";
+    let (target, cancel) = (Target::Task(task.to_owned()), CancellationToken::new());
+    let packet = build_packet(&request(&repository, &target, &cancel)).expect("it can be built");
+    insta::assert_snapshot!(packet.notices.join("\n"), @r"
+    `conf/.env` is not accessible: it holds environment variables, which are often secrets
+    `conf/a.local` is left out: git ignores it, or its folder is not searched
+    `data/table` is left out: it is not text, or too large
+    ");
+}
+
+#[test]
 fn shared_work_is_done_once_each_and_what_is_left_is_the_rest() {
     let items: Vec<usize> = (0..1000).collect();
     for last in [0, 500, 999, usize::MAX] {
