@@ -1,23 +1,72 @@
-//! Reads git's configuration as far as the format of a repository requires: settings that are on one line.
+//! Reads git's configuration files.
 
-/// Calls `see` with section, name and value of each plain setting, in lower case and in the order of the file.
+use std::str::Lines;
+
+/// Calls `see` with section, name and value of each setting, in the order of the file. Section and name are in lower case;
+/// a subsection follows its section after a dot, as it is written. A setting without a value is `true`.
 pub fn visit_settings(text: &str, mut see: impl FnMut(&str, &str, &str)) {
-    let plain = |text: &str| text.trim().trim_matches('"').to_ascii_lowercase();
     let mut section = String::new();
-    for line in text.lines().map(str::trim) {
-        let mut rest = line;
-        if let Some(header) = line.strip_prefix('[') {
-            let (name, after) = header.split_once(']').unwrap_or((header, ""));
-            section = plain(name);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let mut rest = line.trim();
+        if let Some(header) = rest.strip_prefix('[') {
+            let (name, after) = parse_header(header);
+            section = name;
             rest = after.trim();
         }
         if rest.is_empty() || rest.starts_with(['#', ';']) {
             continue;
         }
-        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
-        let value = value.split(['#', ';']).next().unwrap_or_default();
-        see(&section, &plain(key), &plain(value));
+        let (key, value) = match rest.split_once('=') {
+            Some((key, value)) => (key, parse_value(value, &mut lines)),
+            None => (rest, "true".to_owned()),
+        };
+        see(&section, &key.trim().to_ascii_lowercase(), &value);
     }
+}
+
+/// Parses `section]` or `section "subsection"]`. Also returns the text after it.
+fn parse_header(header: &str) -> (String, &str) {
+    if let Some((name, quoted)) = header.split_once('"')
+        && !name.contains(']')
+    {
+        let mut section = format!("{}.", name.trim().to_ascii_lowercase());
+        let mut letters = quoted.char_indices();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '"' => return (section, quoted[at + 1..].trim_start().trim_start_matches(']')),
+                '\\' => section.extend(letters.next().map(|(_, letter)| letter)),
+                _ => section.push(letter),
+            }
+        }
+    }
+    let (name, after) = header.split_once(']').unwrap_or((header, ""));
+    (name.trim().to_ascii_lowercase(), after)
+}
+
+/// Resolves quotes, escapes and comments. A line that ends with a backslash goes on in the next one.
+fn parse_value<'a>(first: &'a str, lines: &mut Lines<'a>) -> String {
+    let (mut value, mut kept, mut is_quoted) = (String::new(), 0, false);
+    let mut letters = first.trim_start().chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            '#' | ';' if !is_quoted => break,
+            '\\' => match letters.next() {
+                Some('n') => value.push('\n'),
+                Some('t') => value.push('\t'),
+                Some(letter) => value.push(letter),
+                None => letters = lines.next().unwrap_or_default().chars(),
+            },
+            _ => value.push(letter),
+        }
+        // Spaces at the end count only in quotes.
+        if is_quoted || !letter.is_whitespace() {
+            kept = value.len();
+        }
+    }
+    value.truncate(kept);
+    value
 }
 
 #[cfg(test)]
@@ -26,11 +75,22 @@ mod tests {
 
     #[test]
     fn settings_are_found_however_they_are_written() {
-        let text = "a = 1\n[Core] Bare = \"Yes\" ; so\n\tnoop\n# x = y\n\n[remote \"o\"]\nurl=a=b\n[\n";
+        let text = "a = 1\n[Core] Bare = \"Yes\" ; so\n\tnoop\n# x = y\n\n[remote \"O]\\\"\"] url=a=b\n[\n\
+                    [user]\nname = Ada \\\n  B \"# C \" # D\npath = C:\\\\x\\t \n";
         let mut found = Vec::new();
         visit_settings(text, |section, key, value| {
             found.push(format!("{section}.{key}={value}"))
         });
-        assert_eq!(found, [".a=1", "core.bare=yes", "core.noop=true", "remote \"o.url=a=b"]);
+        assert_eq!(
+            found,
+            [
+                ".a=1",
+                "core.bare=Yes",
+                "core.noop=true",
+                "remote.O]\".url=a=b",
+                "user.name=Ada   B # C ",
+                "user.path=C:\\x\t"
+            ]
+        );
     }
 }

@@ -18,6 +18,7 @@ use super::foreign;
 use super::ignore_files::{IgnoreOwner, IgnoreReader, ReadIgnores};
 use super::path;
 use super::root::is_work_tree;
+use super::user_excludes::UserExcludes;
 
 /// The directories above the root that belong to its work tree, from the inside outwards.
 fn directories_above(root: &Path) -> Vec<&Path> {
@@ -65,7 +66,7 @@ impl Ignores {
     /// The rules for the root: the user's global file and, inside a git work tree, the files of the directories above
     /// the root.
     pub(super) fn at_root(root: &Path, reader: &IgnoreReader<'_>) -> Arc<Self> {
-        let mut ignores = Arc::new(Self::read_global(reader));
+        let mut ignores = Arc::new(Self::read_global(root, reader));
         for directory in directories_above(root).into_iter().rev() {
             ignores = Arc::new(Self::read_above(ignores, directory, root, reader));
         }
@@ -76,10 +77,8 @@ impl Ignores {
     pub(super) fn files_outside(root: &Path) -> Vec<PathBuf> {
         let above = directories_above(root).into_iter();
         let above = above.flat_map(|directory| IGNORE_FILES.map(|name| directory.join(name)));
-        ignore::gitignore::gitconfig_excludes_path()
-            .into_iter()
-            .chain(above)
-            .collect()
+        let users = UserExcludes::find(root).into_iter().flat_map(UserExcludes::files);
+        users.chain(above).collect()
     }
 
     fn empty() -> Self {
@@ -98,13 +97,11 @@ impl Ignores {
     }
 
     /// The user's global excludes, which apply everywhere and are the outermost of the excludes.
-    fn read_global(reader: &IgnoreReader<'_>) -> Self {
-        let exclude = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
-            let file = rustix::fs::open(&path, READ, Mode::empty()).ok()?;
-            Some(reader.read(file, 0, IgnoreOwner::Root, || path.to_string_lossy().into_owned()))
-        });
+    fn read_global(root: &Path, reader: &IgnoreReader<'_>) -> Self {
+        let opened = UserExcludes::find(root).and_then(|excludes| excludes.open());
+        let read = opened.map(|(file, name)| reader.read(file, 0, IgnoreOwner::Root, || name.clone()));
         Self {
-            exclude: exclude.unwrap_or_else(ReadIgnores::none).rules,
+            exclude: read.unwrap_or_else(ReadIgnores::none).rules,
             ..Self::empty()
         }
     }

@@ -39,6 +39,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 pub mod tracked;
+mod user_excludes;
 mod walk;
 
 use std::fs::File;

@@ -36,7 +36,7 @@ pub(super) fn is_trusted_owner(owner: u32, of_start: Option<u32>, user: u32) -> 
 }
 
 /// Owner of a path; of a link, the link's own.
-fn read_owner(path: &Path) -> Option<u32> {
+pub(super) fn read_owner(path: &Path) -> Option<u32> {
     path.symlink_metadata().ok().map(|metadata| metadata.uid())
 }
 

@@ -502,7 +502,7 @@ fn file_stamp(metadata: &Metadata) -> FileStamp {
 /// The git directories of the work tree that holds a root.
 pub(crate) struct GitLayout {
     /// Holds `HEAD` and the index.
-    git: PathBuf,
+    pub(crate) git: PathBuf,
     /// Holds the branches, and the records of linked work trees.
     common: PathBuf,
     /// Path of the root in the work tree, empty or with a `/` at its end.
@@ -607,7 +607,7 @@ impl GitLayout {
             |section, key, value| {
                 // The last setting counts.
                 if (section, key) == ("extensions", "objectformat") {
-                    is_sha256 = value == "sha256";
+                    is_sha256 = value.eq_ignore_ascii_case("sha256");
                 }
             },
         );

@@ -26,7 +26,7 @@ impl RepositoryFormat {
         let mut format = Self::default();
         git_settings::visit_settings(text, |section, key, value| match (section, key) {
             ("core", "repositoryformatversion") => format.version = value.parse().unwrap_or_default(),
-            ("extensions", _) => format.extensions.push((key.to_owned(), value.to_owned())),
+            ("extensions", _) => format.extensions.push((key.to_owned(), value.to_ascii_lowercase())),
             _ => {}
         });
         format
