@@ -245,3 +245,61 @@ fn a_submodule_that_cannot_be_read_is_named_and_the_rest_is_shown_and_committed(
     let done = shop.commit(&json!({"message": "Say so", "all": true}), 0);
     holds(&done, &["1 file:"]);
 }
+
+#[test]
+fn a_submodule_of_a_submodule_is_shown_and_committed_like_any_other() {
+    let inner = Shop::new();
+    let top = inner.root.parent().expect("it has one").join("top");
+    fs::create_dir(&top).expect("the folder is writable");
+    git(&top, &["init", "--quiet", "--initial-branch=main"]);
+    let local = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
+    git(&top, &[&local[..], &["add", "../shop", "shop"]].concat());
+    git(&top, &["commit", "--quiet", "--message", "add shop"]);
+    git(&top, &[&local[..], &["update", "--init", "--recursive"]].concat());
+    for place in ["", "shop", "shop/lib"] {
+        git(&top.join(place), &["config", "user.name", "Ada"]);
+        git(&top.join(place), &["config", "user.email", "ada@example.org"]);
+    }
+    let shop = Shop { root: top, ..inner };
+    let root = &shop.root;
+    let shown = |paths: &[&str]| shop.diff(root, &json!({"paths": paths}));
+    assert_eq!(shown(&[]).trim_end(), "No uncommitted changes.");
+
+    shop.write("shop/lib/new.py", "x = 1\n");
+    assert_eq!(shop.status(), " M shop\n");
+    holds(&shown(&[]), &["Submodule shop: untracked content;"]);
+    shop.write("shop/lib/helper.py", "def help():\n    return 2\n");
+    holds(&shown(&[]), &["Submodule shop: modified content, untracked content;"]);
+    holds_all(&shown(&[]), &pointers(root));
+    holds(
+        &shown(&["shop"]),
+        &["Submodule shop/lib: modified content, untracked content;"],
+    );
+    holds_all(&shown(&["shop"]), &pointers(&root.join("shop")));
+    holds(
+        &shown(&["shop/lib"]),
+        &["=== shop/lib (", "=== shop/lib/new.py", "+    return 2"],
+    );
+    let file = shown(&["shop/lib/helper.py"]);
+    holds(
+        &file,
+        &["1 file changed", "=== shop/lib/helper.py (unstaged, modified, +1 -1)"],
+    );
+
+    let paths = ["shop/lib/helper.py", "shop/lib/new.py"];
+    let done = shop.commit(&json!({"message": "Return 2", "paths": paths}), 0);
+    holds(&done, &["It is a commit of the submodule `shop/lib`;"]);
+    let log = shop.diff(root, &json!({"mode": "log", "paths": ["shop/lib/helper.py"]}));
+    holds(&log, &["Ada: Return 2"]);
+    holds(&shown(&[]), &["Submodule shop: modified content;"]);
+    holds(&shown(&["shop"]), &["Submodule shop/lib: new commits;"]);
+    let done = shop.commit(&json!({"message": "Move lib", "paths": ["shop/lib"]}), 0);
+    holds(&done, &["It is a commit of the submodule `shop`;"]);
+    let head = git(&root.join("shop/lib"), &["rev-parse", "HEAD"]);
+    assert_eq!(git(&root.join("shop"), &["rev-parse", "HEAD:lib"]), head);
+    shop.commit(&json!({"message": "Move shop", "all": true}), 0);
+    assert_eq!(shop.status(), "");
+    for place in ["", "shop", "shop/lib"] {
+        git(&root.join(place), &["fsck", "--strict"]);
+    }
+}

@@ -26,9 +26,9 @@ use super::git::messages::{
 };
 use super::git::patches;
 use super::git::publish::{HeadMove, Publication, ScratchObjects};
-use super::git::submodules::{self, SUBMODULE, SUBMODULES_MAX, SubmoduleTree};
+use super::git::submodules::{self, SUBMODULE, SUBMODULES_MAX, SubmoduleTree, is_at_or_below};
 use super::git::{GitHelper, nonsense_failure, plain_path};
-use super::git_read::{is_at_or_below, normal_paths};
+use super::git_read::normal_paths;
 use crate::imports::git::messages::GIT_PAGE;
 use crate::{CallContext, Question};
 use tool_boundary::CallBudget;
@@ -262,9 +262,7 @@ fn prepare_commit(
     };
     let candidates = preparation.candidates(choice)?;
     let mut chosen = preparation.store(candidates)?;
-    if place.is_none() {
-        chosen.extend(find_moved(context, choice, &submodules)?);
-    }
+    chosen.extend(find_moved(context, (choice, place), &submodules)?);
     if chosen.is_empty() {
         return Err(nothing_to_commit(choice, &submodules));
     }
@@ -304,15 +302,16 @@ fn find_repository(
     context: &CallContext,
     choice: &CommitSelection,
 ) -> Result<(Option<String>, Vec<Submodule>), Failure> {
-    let submodules = GitHelper::open(context, None)?.submodules(&context.repository)?;
+    let submodules = submodules::list_submodules(&mut GitHelper::open(context, None)?, context, choice.paths())?;
     let place = submodules::shared_repository(&submodules, choice.paths())?.map(str::to_owned);
     Ok((place, submodules))
 }
 
-/// Finds submodules among the chosen paths that are at another commit than the last commit names.
+/// Finds submodules of the repository at `place`, among the chosen paths, that are at another commit than its last commit
+/// names.
 fn find_moved(
     context: &CallContext,
-    choice: &CommitSelection,
+    (choice, place): (&CommitSelection, Option<&str>),
     submodules: &[Submodule],
 ) -> Result<Vec<ChosenFile>, Failure> {
     let is_chosen = |submodule: &&Submodule| match choice {
@@ -327,7 +326,8 @@ fn find_moved(
         .with_hint("name the files and submodules of the commit in `paths`"));
     }
     let mut chosen = Vec::new();
-    for submodule in submodules.iter().filter(is_chosen) {
+    let is_ours = |submodule: &&Submodule| submodules::holding_submodule(submodules, &submodule.path) == place;
+    for submodule in submodules.iter().filter(is_chosen).filter(is_ours) {
         let head = match &submodule.staged {
             None => None,
             Some(staged) => match submodules::read_submodule(context, &submodule.path)? {

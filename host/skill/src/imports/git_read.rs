@@ -13,7 +13,7 @@ use super::git::content::{self, SideContent, WorkTreeEntry};
 use super::git::lfs;
 use super::git::messages::{ChangeArea, FileDelta, FileStatus, GitRequest, LineEnds, ObjectId, Submodule};
 use super::git::patches::{self, PatchRoom, status_name, visible_path};
-use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
+use super::git::submodules::{self, SUBMODULE, SubmoduleTree, is_at_or_below};
 use crate::CallContext;
 use tool_boundary::CallBudget;
 use tool_boundary::Failure;
@@ -35,7 +35,7 @@ pub(super) fn read_changes(context: &CallContext, query: &DiffQuery) -> Result<D
         ..query.clone()
     };
     let mut git = GitHelper::open(context, None)?;
-    let submodules = git.submodules(&context.repository)?;
+    let submodules = submodules::list_submodules(&mut git, context, &query.paths)?;
     let mut reader = DiffReader {
         git,
         context,
@@ -44,6 +44,7 @@ pub(super) fn read_changes(context: &CallContext, query: &DiffQuery) -> Result<D
         cancel: &context.cancel,
         query: &query,
         room: PatchRoom::new(query.context_lines),
+        compared_max: submodules::COMPARED_MAX,
         left_out: BTreeSet::new(),
         diff: Diff {
             branch: None,
@@ -57,10 +58,11 @@ pub(super) fn read_changes(context: &CallContext, query: &DiffQuery) -> Result<D
         reader.read(&submodules)?;
     }
     for submodule in &submodules {
-        if submodule.staged.is_some() && reader.names(&submodule.path) {
+        let is_in_only = only.is_none_or(|only| is_at_or_below(&submodule.path, only));
+        if submodule.staged.is_some() && is_in_only && reader.names(&submodule.path) {
             reader.git = GitHelper::open_at(context, Some(&submodule.path), None)?;
             reader.place = Some(submodule.path.clone());
-            if only.is_some() {
+            if only == Some(&submodule.path) {
                 reader.diff.branch = reader.git.branch()?;
             }
             reader.read(&submodules)?;
@@ -117,6 +119,8 @@ struct DiffReader<'a> {
     cancel: &'a CancellationToken,
     query: &'a DiffQuery,
     room: PatchRoom,
+    /// Submodules that may still be compared.
+    compared_max: usize,
     /// Directories of packages or build output whose untracked files are left out.
     left_out: BTreeSet<String>,
     diff: Diff,
@@ -140,7 +144,7 @@ impl DiffReader<'_> {
             self.add_all(ChangeArea::WorkTree, count)?;
             self.add_layered(submodules)?;
         }
-        if self.query.unstaged && self.place.is_none() {
+        if self.query.unstaged {
             self.add_submodules(submodules)?;
         }
         self.add_left_out();
@@ -154,13 +158,17 @@ impl DiffReader<'_> {
 
     /// Adds submodules whose work trees differ from the commit in the index.
     fn add_submodules(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
-        let asked = submodules.iter().filter(|submodule| self.asks_about(&submodule.path));
-        let asked: Vec<_> = asked
-            .filter_map(|it| Some((it.path.clone(), it.staged.clone()?)))
-            .collect();
-        self.diff.truncated |= asked.len() > submodules::COMPARED_MAX;
-        for (path, staged) in asked.into_iter().take(submodules::COMPARED_MAX) {
-            self.add_submodule(&path, &staged)?;
+        for Submodule { path, staged, .. } in submodules {
+            let is_ours = submodules::holding_submodule(submodules, path) == self.place.as_deref();
+            let Some(staged) = staged.as_ref().filter(|_| is_ours && self.asks_about(path)) else {
+                continue;
+            };
+            if self.compared_max == 0 {
+                self.diff.truncated = true;
+                break;
+            }
+            self.compared_max -= 1;
+            self.add_submodule(path, staged)?;
         }
         Ok(())
     }
@@ -178,7 +186,8 @@ impl DiffReader<'_> {
             SubmoduleTree::Empty => return Ok(()),
             SubmoduleTree::Absent => (None, String::new()),
             SubmoduleTree::Unread(reason) => unread(&reason),
-            SubmoduleTree::Present(mut submodule) => match submodule.find_changes() {
+            SubmoduleTree::Present(mut submodule) => match submodule.find_changes(self.context, &mut self.compared_max)
+            {
                 Err(failure) if self.cancel.is_cancelled() => return Err(failure),
                 Err(failure) => unread(failure.message.trim_end_matches('.')),
                 Ok(changes) => {
@@ -435,12 +444,6 @@ impl DiffReader<'_> {
             Some(DiffSource::Blob(id)) => patches::load_stored(&mut self.git, self.repository, path, Some((id, mode))),
         }
     }
-}
-
-/// True for `place` itself and everything in it; an empty path is the root.
-pub(super) fn is_at_or_below(path: &str, place: &str) -> bool {
-    let rest = path.strip_prefix(place);
-    place.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Sources of the two sides of a change. For a conflict, the last commit and the work tree.

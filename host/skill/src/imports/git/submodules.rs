@@ -12,7 +12,7 @@ use tool_boundary::Failure;
 /// Mode of a submodule in git.
 pub(in crate::imports) const SUBMODULE: u32 = 0o160_000;
 
-/// Limit for the work trees of submodules that one diff compares. Each takes a helper.
+/// Limit for the work trees of submodules that one diff compares, also those in submodules. Each takes a helper.
 pub(in crate::imports) const COMPARED_MAX: usize = 100;
 
 /// Limit for the submodules of a repository. Large ones have some hundred.
@@ -90,8 +90,13 @@ impl PresentSubmodule {
         }
     }
 
-    /// Compares the work tree with the index and the last commit.
-    pub(in crate::imports) fn find_changes(&mut self) -> Result<SubmoduleChanges, Failure> {
+    /// Compares the work tree with the index and the last commit, and those of submodules in it, of which at most
+    /// `compared_max` are compared. As in git, a submodule with nothing but untracked files is no modification.
+    pub(in crate::imports) fn find_changes(
+        &mut self,
+        context: &CallContext,
+        compared_max: &mut usize,
+    ) -> Result<SubmoduleChanges, Failure> {
         let (mut is_modified, mut has_untracked) = (false, false);
         for area in [ChangeArea::Index, ChangeArea::WorkTree] {
             let request = GitRequest::Diff {
@@ -110,6 +115,21 @@ impl PresentSubmodule {
                 }
             }
         }
+        for submodule in self.git.submodules(&context.repository)? {
+            if *compared_max == 0 || (is_modified && has_untracked) {
+                break;
+            }
+            *compared_max -= 1;
+            match (read_submodule(context, &submodule.path)?, &submodule.staged) {
+                (SubmoduleTree::Present(mut inner), Some(staged)) => {
+                    let changes = inner.find_changes(context, compared_max)?;
+                    is_modified |= changes.is_modified || inner.head.is_some_and(|head| head != *staged);
+                    has_untracked |= changes.has_untracked;
+                }
+                (SubmoduleTree::Absent, Some(_)) => is_modified = true,
+                _ => {}
+            }
+        }
         Ok(SubmoduleChanges {
             is_modified,
             has_untracked,
@@ -117,14 +137,39 @@ impl PresentSubmodule {
     }
 }
 
-/// The submodule that contains a path, or is at the path.
+/// The submodules of the repository, and those in submodules that `paths` name or lead into.
+pub(in crate::imports) fn list_submodules(
+    git: &mut GitHelper,
+    context: &CallContext,
+    paths: &[String],
+) -> Result<Vec<Submodule>, Failure> {
+    let mut found = git.submodules(&context.repository)?;
+    let mut at = 0;
+    while let Some(submodule) = found.get(at).filter(|_| found.len() <= SUBMODULES_MAX) {
+        at += 1;
+        if submodule.staged.is_some()
+            && paths.iter().any(|path| is_at_or_below(path, &submodule.path))
+            && let SubmoduleTree::Present(mut inner) = read_submodule(context, &submodule.path)?
+        {
+            found.extend(inner.git.submodules(&context.repository)?);
+        }
+    }
+    Ok(found)
+}
+
+/// True for a place, and for a path below it.
+pub(in crate::imports) fn is_at_or_below(path: &str, place: &str) -> bool {
+    let rest = path.strip_prefix(place);
+    place.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The innermost submodule that contains a path; not one at the path.
 pub(in crate::imports) fn holding_submodule<'a>(submodules: &'a [Submodule], path: &str) -> Option<&'a str> {
-    let holds = |submodule: &&Submodule| {
-        let rest = path.strip_prefix(submodule.path.as_str());
-        rest.is_some_and(|rest| rest.starts_with('/'))
-    };
-    let mut tracked = submodules.iter().filter(|submodule| submodule.staged.is_some());
-    tracked.find(holds).map(|submodule| submodule.path.as_str())
+    let tracked = submodules.iter().filter(|submodule| submodule.staged.is_some());
+    let places = tracked.map(|submodule| submodule.path.as_str());
+    places
+        .filter(|place| *place != path && is_at_or_below(path, place))
+        .max_by_key(|place| place.len())
 }
 
 /// The one repository that contains all `paths`: a submodule, or the root's. Fails if there are several.
@@ -162,7 +207,7 @@ pub(in crate::imports) fn open_for(
     if !paths.iter().any(|path| path.contains('/')) {
         return Ok((git, None));
     }
-    let submodules = git.submodules(&context.repository)?;
+    let submodules = list_submodules(&mut git, context, paths)?;
     match shared_repository(&submodules, paths)? {
         None => Ok((git, None)),
         Some(place) => Ok((GitHelper::open_at(context, Some(place), None)?, Some(place.to_owned()))),
