@@ -102,6 +102,54 @@ fn a_granted_operation_answers_and_tells_how_far_it_is() {
 }
 
 #[test]
+fn an_answer_fits_into_what_clients_take_and_says_where_the_rest_is() {
+    // Codex takes 40,000 bytes, and Claude Code 50,000 characters.
+    const CLIENT_BYTES_MAX: usize = 40_000;
+    let part = |number: usize| {
+        format!(
+            "def price_{number}(x):\n{}    return x\n\n\n",
+            "    x += 1  # tax\n".repeat(40)
+        )
+    };
+    let file = (0..40).map(part).collect::<String>();
+    let names = ["cart.py", "order.py", "tax.py", "shop.py", "stock.py", "sale.py"];
+    let repository = folder(&names.map(|name| (name, file.as_str())));
+    let long = "It doubles a price (tax.py:2). ".repeat(3_000) + "That is the end.";
+    let (_server, home) = scripted([Round::text(&long)], "[\"context\", \"explain\"]");
+    let mut agent = Agent::start(&home, repository.path(), &["--structured"], &json!({}));
+
+    let listed = agent.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let operations = &listed.as_array().expect("a list")[TOOLS.len()..];
+    for tool in operations {
+        assert_eq!(tool["outputSchema"]["required"], json!(["text"]), "{tool}");
+        assert_eq!(tool["outputSchema"]["properties"]["text"]["type"], "string", "{tool}");
+    }
+    assert_eq!(operations.len(), 2);
+
+    let selected = agent.call("context", json!({"task": "change the price of tax"}));
+    assert!(text(&selected).len() < CLIENT_BYTES_MAX, "{}", text(&selected).len());
+    assert_eq!(
+        text(&selected).matches("\n<file path=").count(),
+        6,
+        "{}",
+        text(&selected)
+    );
+    assert!(!text(&selected).contains("[cut here"));
+
+    let explained = agent.call("explain", json!({"question": "what does price_1 do?"}));
+    assert!(text(&explained).len() < CLIENT_BYTES_MAX);
+    assert_eq!(explained["structuredContent"]["text"], text(&explained));
+    let (_, end) = text(&explained).rsplit_once("the resource ").expect("it is named");
+    let uri = end.split(' ').next().expect("an address");
+    let whole = agent.ask("resources/read", json!({"uri": uri}))["result"].clone();
+    holds(
+        whole["contents"][0]["text"].as_str().expect("a text"),
+        &["That is the end."],
+    );
+    agent.end().expect(0);
+}
+
+#[test]
 fn an_explanation_only_reads_whatever_the_configuration_allows() {
     let write = json!({"path": "app.py", "content": "changed = True\n"});
     let rounds = [

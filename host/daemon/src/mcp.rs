@@ -258,7 +258,7 @@ impl ServerHandler for Server {
                 .iter()
                 .filter(|function| operations.find(&function.name).is_none())
                 .filter_map(|function| tools::function_tool(function, is_structured));
-            tools.chain(operations.tools()).collect()
+            tools.chain(operations.tools(is_structured)).collect()
         };
         let tools = tokio::task::spawn_blocking(list);
         let tools = tools.await.map_err(|_| backend_error())?;

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use super::request::{open_repository, working_directory};
 use super::selection::{self, CheckedSelection};
 use super::{Sessions, denies_history, run_blocking, unknown_session};
-use crate::limits;
 use tool_config::PolicySettings;
 use tool_context::SelectionFilter;
 use tool_core::api::{
@@ -51,7 +50,8 @@ impl Sessions {
         self.inspect(request.repo_path, &settings, scan).await
     }
 
-    /// Builds the context that an operation would send to the model. Asks no model and records nothing.
+    /// Builds the context that an operation would send to the model, of at most `budget_tokens`. Asks no model and records
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -61,6 +61,7 @@ impl Sessions {
         request: ContextRequest,
         settings: PolicySettings,
         vault: Option<PathBuf>,
+        budget_tokens: u64,
     ) -> Result<ContextResult, Problem> {
         let filter = SelectionFilter::new(&request.selection)?;
         let indexes = Arc::clone(&self.indexes);
@@ -81,7 +82,7 @@ impl Sessions {
                 filter: Arc::new(filter),
                 indexes,
                 redactor,
-                budget_tokens: limits::PACKET_TOKENS,
+                budget_tokens,
             };
             let (_, packet) = selecting.build(repository, cancel)?;
             Ok(selection::describe_packet(packet))

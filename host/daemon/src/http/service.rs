@@ -68,9 +68,11 @@ pub(super) async fn context(
 ) -> HandlerResult<Json<ContextResult>> {
     let environment = state.environment(&Overrides::default());
     let common = state.common(&environment)?;
-    Ok(Json(
-        state.sessions().context(request, common.policy, common.vault).await?,
-    ))
+    let context = state
+        .sessions()
+        .context(request, common.policy, common.vault, limits::PACKET_TOKENS)
+        .await?;
+    Ok(Json(context))
 }
 
 /// Draw modules and their imports

@@ -12,8 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::call::{self, ProgressReporter};
-use super::{McpSession, tools};
-use crate::limits;
+use super::{McpSession, resources, tools};
 use tool_config::{PolicySettings, Settings};
 use tool_core::api::{
     BudgetRequest, ContextRequest, ContextResult, ErrorKind, Event, ExecuteRequest, McpOperation, Operation, Overrides,
@@ -21,6 +20,13 @@ use tool_core::api::{
 };
 use tool_provider::turn::bounded_text;
 use tool_session::Sessions;
+
+/// Bytes of an operation's answer. Codex shortens a result of more than 10,000 tokens, which it counts as four bytes each.
+/// Claude Code puts a result of more than 50,000 characters or 25,000 tokens into a file.
+const ANSWER_BYTES_MAX: usize = 36 * 1024;
+
+/// Tokens of a selection's packet, as the context engine counts them: about 30,000 bytes. The reasons stand before it.
+const PACKET_TOKENS: u64 = 8_000;
 
 /// The granted operations, and their settings.
 pub(crate) struct Operations {
@@ -45,11 +51,11 @@ impl Operations {
     }
 
     /// The granted operations as tools.
-    pub(super) fn tools(&self) -> impl Iterator<Item = Tool> {
+    pub(super) fn tools(&self, is_structured: bool) -> impl Iterator<Item = Tool> {
         McpOperation::ALL
             .into_iter()
             .filter(|operation| self.granted.contains(operation))
-            .map(describe_tool)
+            .map(move |operation| describe_tool(operation, is_structured))
     }
 
     /// Policy of a session about a question of another agent. It may only read, even if the configuration allows
@@ -67,12 +73,12 @@ impl Operations {
     }
 }
 
-fn describe_tool(operation: McpOperation) -> Tool {
+fn describe_tool(operation: McpOperation, is_structured: bool) -> Tool {
     let target = json!({
         "type": "string",
         "description": "A file, a directory, PATH:10-40, or the name of a definition. Default: the whole repository.",
     });
-    let (title, description, properties) = match operation {
+    let (title, description, properties, output) = match operation {
         McpOperation::Context => (
             "Select context",
             "Selects the 4 to 6 files that matter for a task, with the reasons, and shows their relevant parts. Asks no \
@@ -82,6 +88,7 @@ fn describe_tool(operation: McpOperation) -> Tool {
                 "target": target,
                 "operation": {"type": "string", "enum": Operation::ALL.map(Operation::name), "default": "explain"},
             }),
+            json!({"text": {"type": "string"}, "selected_files": {"type": "array", "items": {"type": "object"}}}),
         ),
         McpOperation::Explain => (
             "Explain the code",
@@ -91,6 +98,7 @@ fn describe_tool(operation: McpOperation) -> Tool {
                 "question": {"type": "string", "description": "A question about the code, in words."},
                 "target": target,
             }),
+            json!({"text": {"type": "string"}, "session_id": {"type": "string"}, "usage": {"type": ["object", "null"]}}),
         ),
     };
     let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
@@ -98,9 +106,17 @@ fn describe_tool(operation: McpOperation) -> Tool {
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .open_world(operation == McpOperation::Explain);
-    Tool::new(operation.name(), description, schema)
+    let tool = Tool::new(operation.name(), description, schema)
         .with_title(title)
-        .with_annotations(annotations)
+        .with_annotations(annotations);
+    if is_structured {
+        tools::declare_output(
+            tool,
+            json!({"type": "object", "properties": output, "required": ["text"]}),
+        )
+    } else {
+        tool
+    }
 }
 
 #[derive(Deserialize)]
@@ -186,9 +202,14 @@ async fn select_files(
         selection: SelectionRequest::default(),
     };
     let selected = sessions
-        .context(request, operations.policy.clone(), operations.vault.clone())
+        .context(
+            request,
+            operations.policy.clone(),
+            operations.vault.clone(),
+            PACKET_TOKENS,
+        )
         .await?;
-    let text = bounded_text(describe_selection(&selected), limits::TOOL_RESULT_BYTES_MAX);
+    let text = bounded_text(describe_selection(&selected), ANSWER_BYTES_MAX);
     let mut result = CallToolResult::success(vec![ContentBlock::text(&text)]);
     result.structured_content = Some(json!({"text": text, "selected_files": selected.selected_files}));
     Ok(result)
@@ -279,7 +300,12 @@ fn result_of(ended: &SessionResult) -> CallToolResult {
             .unwrap_or_default();
         text = format!("{text}\n\n{}{hint}", problem.message);
     }
-    let text = bounded_text(text.trim().to_owned(), limits::TOOL_RESULT_BYTES_MAX);
+    let mut text = text.trim().to_owned();
+    if text.len() > ANSWER_BYTES_MAX {
+        let whole = resources::report_uri(&ended.session_id);
+        text.truncate(text.floor_char_boundary(ANSWER_BYTES_MAX));
+        text.push_str(&format!("\n[cut here: the resource {whole} has the whole answer]"));
+    }
     let content = vec![ContentBlock::text(&text)];
     let mut result = if ended.status == Status::Complete {
         CallToolResult::success(content)

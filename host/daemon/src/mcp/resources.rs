@@ -121,6 +121,11 @@ pub(super) async fn read_resource(
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
+/// The address of a session's report.
+pub(super) fn report_uri(id: &str) -> String {
+    format!("{PREFIX}{id}/{}", SessionText::Report.name())
+}
+
 fn parse(uri: &str) -> Option<(&str, SessionText)> {
     let (id, name) = uri.strip_prefix(PREFIX)?.split_once('/')?;
     let text = SessionText::ALL.into_iter().find(|text| text.name() == name)?;

@@ -17,18 +17,26 @@ pub(super) fn function_tool(function: &SkillFunction, is_structured: bool) -> Op
     let tool = Tool::new(function.name.clone(), function.description.clone(), schema);
     let tool = tool.with_title(title).with_annotations(annotations);
     Some(if is_structured {
-        tool.with_raw_output_schema(Arc::new(output_schema(function.output.as_ref())))
+        declare_output(tool, output_schema(function.output.as_ref()))
     } else {
         tool
     })
 }
 
+/// Adds the schema of a tool's results in structured form.
+pub(super) fn declare_output(tool: Tool, schema: Value) -> Tool {
+    match schema {
+        Value::Object(schema) => tool.with_raw_output_schema(Arc::new(schema)),
+        _ => tool,
+    }
+}
+
 /// The schema of [`structured_outcome`], with the skill's schema of its details.
-fn output_schema(details: Option<&Value>) -> JsonObject {
+fn output_schema(details: Option<&Value>) -> Value {
     // A reference starts at the root of its schema, so it would lead elsewhere as a part of another schema.
     let details = details.filter(|details| !details.to_string().contains("\"$ref\""));
     let details = details.cloned().unwrap_or_else(|| json!({"type": "object"}));
-    let schema = json!({
+    json!({
         "type": "object",
         "properties": {
             "text": {"type": "string"},
@@ -39,11 +47,7 @@ fn output_schema(details: Option<&Value>) -> JsonObject {
             "details": {"anyOf": [details, {"type": "null"}]},
         },
         "required": ["text", "truncated", "cursor", "files_modified", "citations", "details"],
-    });
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    })
 }
 
 /// Derives a tool's annotations from its effects.
