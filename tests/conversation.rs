@@ -164,6 +164,26 @@ fn six_turns_keep_earlier_messages_byte_for_byte_on_every_wire() {
     });
 }
 
+#[test]
+fn a_name_with_a_namespace_is_a_call_of_the_skill_on_every_wire() {
+    for wire in ALL {
+        let server = serve([
+            call("functions.read_file", json!({"path": "app.py"})),
+            Round::text("It counts crates (app.py:1)."),
+        ]);
+        let home = Home::configured(&wire.config(&server, ""));
+        let repository = repository();
+        wire.run(&home, &repository, &["ask", "what does it count?"]).expect(0);
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2, "{wire:?}");
+        let answered = messages(&requests[1]);
+        let answered = answered.iter().map(Value::to_string).collect::<String>();
+        // A vendor refuses a name with a dot in what it said before.
+        assert!(!answered.contains("functions."), "{wire:?}: {answered}");
+        holds(&answered, &["read_file", "def count(crates)"]);
+    }
+}
+
 /// All that a server reads before it answers, in the order in which it caches: tools, instructions, messages.
 fn prompt(request: &RecordedRequest) -> String {
     let body = without_cache_marks(request.body.clone());
