@@ -22,6 +22,8 @@ fn another_agent_lists_and_calls_the_skills() {
     for tool in tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
         assert!(tool["title"].is_string() && tool["description"].is_string(), "{tool}");
+        // Otherwise Claude Code replaces a long page with the path of a file.
+        assert_eq!(tool["_meta"]["anthropic/maxResultSizeChars"], 200 * 1024, "{tool}");
         jsonschema::validator_for(&tool["inputSchema"]).expect("it is a schema");
     }
     let hints = |name: &str| {

@@ -25,8 +25,8 @@ use tool_session::Sessions;
 /// Claude Code puts a result of more than 50,000 characters or 25,000 tokens into a file.
 const ANSWER_BYTES_MAX: usize = 36 * 1024;
 
-/// Tokens of a selection's packet, as the context engine counts them: about 30,000 bytes. The reasons stand before it.
-const PACKET_TOKENS: u64 = 8_000;
+/// Tokens of a selection's packet, as the context engine counts them: about 26,000 bytes. The reasons stand before it.
+const PACKET_TOKENS: u64 = 7_000;
 
 /// The granted operations, and their settings.
 pub(crate) struct Operations {

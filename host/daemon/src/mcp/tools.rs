@@ -4,9 +4,14 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, To
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+use crate::limits;
 use tool_core::api::{Effect, Media, Problem, SkillFunction};
 use tool_session::connection::CallAnswer;
 use tool_skill::{CallError, CallOutcome};
+
+/// Claude Code replaces a result of more than 50,000 characters with the path of a file, unless its tool names a larger size
+/// in this field. A page of a skill has up to 64 KiB.
+const RESULT_SIZE: &str = "anthropic/maxResultSizeChars";
 
 /// Converts a function to a tool, with the schema of [`structured_outcome`] if results have that form; `None` if the schema
 /// of its arguments is not an object.
@@ -15,7 +20,10 @@ pub(super) fn function_tool(function: &SkillFunction, is_structured: bool) -> Op
     let annotations = tool_annotations(&function.effects);
     let title = function.title.clone().unwrap_or_else(|| tool_title(&function.name));
     let tool = Tool::new(function.name.clone(), function.description.clone(), schema);
-    let tool = tool.with_title(title).with_annotations(annotations);
+    let mut meta = MetaObject::default();
+    meta.0
+        .insert(RESULT_SIZE.to_owned(), json!(limits::TOOL_RESULT_BYTES_MAX));
+    let tool = tool.with_title(title).with_annotations(annotations).with_meta(meta);
     Some(if is_structured {
         declare_output(tool, output_schema(function.output.as_ref()))
     } else {
