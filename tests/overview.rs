@@ -822,6 +822,96 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
 }
 
 #[test]
+fn routes_begin_with_the_paths_of_their_groups_and_mounts() {
+    let home = Home::offline();
+    let repository = folder(&[
+        (
+            "main.go",
+            "package main\n\nimport (\n\t\"shop/router\"\n\t\"shop/users\"\n)\n\nfunc main() {\n\tr := router.New()\n\t\
+             v1 := r.Group(\"/api\")\n\tusers.Register(v1.Group(\"/users\"))\n\tserver.Start(r)\n}\n",
+        ),
+        (
+            "router/router.go",
+            "package router\n\nimport \"github.com/labstack/echo/v4\"\n\nfunc New() *echo.Echo {\n\te := echo.New()\n\t\
+             e.GET(\"/health\", check, auth)\n\treturn e\n}\n",
+        ),
+        (
+            "users/users.go",
+            "package users\n\nimport \"github.com/labstack/echo/v4\"\n\nfunc Register(g *echo.Group) {\n\t\
+             g.POST(\"\", signUp)\n\tg.GET(\"/:name\", show)\n}\n",
+        ),
+        (
+            "chi/api.go",
+            "package chi\n\nimport \"github.com/go-chi/chi/v5\"\n\nfunc Routes() chi.Router {\n\tr := chi.NewRouter()\n\t\
+             r.Route(\"/carts\", func(r chi.Router) {\n\t\tr.Get(\"/{id}\", cart)\n\t})\n\tr.Get(\"/ping\", ping)\n\treturn r\n}\n",
+        ),
+        (
+            "axum/src/main.rs",
+            "use axum::{Router, routing::get};\n\nmod users;\n\nfn app() -> Router {\n    let api = Router::new()\n        \
+             .route(\"/carts\", get(carts))\n        .nest(\"/users\", users::router());\n    \
+             Router::new().nest(\"/api\", api).route(\"/\", get(home))\n}\n",
+        ),
+        (
+            "axum/src/users.rs",
+            "use axum::{Router, routing::get};\n\npub fn router() -> Router {\n    Router::new().route(\"/{id}\", get(show).delete(remove))\n}\n",
+        ),
+        (
+            "actix/src/main.rs",
+            "use actix_web::{App, get, web};\n\n#[get(\"/carts\")]\nasync fn carts() {}\n\nfn app() {\n    App::new()\n        \
+             .service(\n            web::scope(\"/admin\")\n                .wrap(auth)\n                .route(\"/login\", web::post().to(login))\n                \
+             .service(carts),\n        )\n        .service(web::resource(\"/users/{id}\").route(web::get().to(user)))\n        \
+             .configure(shop);\n}\n\nfn shop(config: &mut web::ServiceConfig) {\n    config.route(\"/shop\", web::get().to(list));\n}\n",
+        ),
+        (
+            "Api/Carts.cs",
+            "using Microsoft.AspNetCore.Builder;\n\npublic static class Carts\n{\n    public static void MapCarts(this IEndpointRouteBuilder app)\n    {\n        \
+             var api = app.MapGroup(\"api/carts\").WithTags(\"Carts\");\n        api.MapGet(\"/{id:int}\", GetCart);\n        \
+             api.MapPost(\"/\", async (Cart cart) => cart);\n    }\n}\n",
+        ),
+        (
+            "Api/OrdersController.cs",
+            "[ApiController]\n[Route(\"api/[controller]\")]\npublic class BaseController : ControllerBase { }\n\npublic class OrdersController : BaseController\n{\n    \
+             // [HttpGet(\"old\")]\n    [HttpGet(\"{id}\")]\n    public Order Get(int id) => null;\n}\n",
+        ),
+        (
+            "java/Heroes.java",
+            "import jakarta.ws.rs.GET;\nimport jakarta.ws.rs.Path;\n\n@Path(\"/heroes\")\npublic class Heroes {\n  @GET\n  @Path(\"/random\")\n  \
+             public String random() { return \"\"; }\n}\n",
+        ),
+        (
+            "lib/shop_web/router.ex",
+            "defmodule ShopWeb.Router do\n  use ShopWeb, :router\n\n  scope \"/api\", ShopWeb do\n    pipe_through :api\n\n    \
+             resources \"/carts\", CartController do\n      get \"/items\", ItemController, :index\n    end\n  end\n\n  get \"/\", ShopWeb.PageController, :home\nend\n",
+        ),
+    ]);
+    let finished = home.run(repository.path(), &["explain", ".", "--full"]).expect(0);
+    let (_, section) = finished.stdout.split_once("## HTTP routes\n\n").expect("it has routes");
+    insta::assert_snapshot!(section.split("\n\n## ").next().unwrap_or_default(), @r"
+    - GET `/api/carts/{id:int}` → `GetCart` (Api/Carts.cs:8)
+    - POST `/api/carts/` (Api/Carts.cs:9)
+    - GET `/api/Orders/{id}` → `Get` (Api/OrdersController.cs:8-9)
+    - GET `/admin/carts` → `carts` (actix/src/main.rs:3-4)
+    - POST `/admin/login` → `login` (actix/src/main.rs:11)
+    - GET `/users/{id}` → `user` (actix/src/main.rs:14)
+    - GET `/shop` → `list` (actix/src/main.rs:19)
+    - GET `/api/carts` → `carts` (axum/src/main.rs:7)
+    - GET `/` → `home` (axum/src/main.rs:9)
+    - GET, DELETE `/api/users/{id}` (axum/src/users.rs:4)
+    - GET `/carts/{id}` → `cart` (chi/api.go:8)
+    - GET `/ping` → `ping` (chi/api.go:10)
+    - GET `/heroes/random` → `random` (java/Heroes.java:6-8)
+    - resources `/api/carts` → `CartController` (lib/shop_web/router.ex:7)
+    - GET `/api/carts/:cart_id/items` → `ItemController.index` (lib/shop_web/router.ex:8)
+    - GET `/` → `ShopWeb.PageController.home` (lib/shop_web/router.ex:12)
+    - GET `/health` → `check` (router/router.go:7)
+    - POST `/api/users` → `signUp` (users/users.go:6)
+    - GET `/api/users/:name` → `show` (users/users.go:7)
+    ");
+    let wrong: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("wrong")).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
 fn architect_shows_who_uses_a_definition_and_its_tests() {
     let home = Home::offline();
     let repository = folder(&[

@@ -4,9 +4,12 @@
 //! are read from the text. An entry needs a receiver that is known to belong to the framework. Uncertain entries are
 //! left out.
 
+mod annotations;
 mod commands;
 mod literal;
+mod routers;
 mod routes;
+mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,8 +75,13 @@ pub fn find_endpoints(
     let files = read_tree(repository, indexes, cancel, |tree, _| {
         Ok(read_files(tree, indexes.parser(), directory))
     })?;
+    let annotated = annotations::find_annotated_routes(&files);
     let mut endpoints = Endpoints {
-        routes: routes::find_routes(&files),
+        routes: routes::find_routes(&files)
+            .into_iter()
+            .chain(routers::find_router_routes(&files, annotated))
+            .chain(files.iter().flat_map(scopes::phoenix_routes))
+            .collect(),
         commands: commands::find_commands(&files),
     };
     for entries in [&mut endpoints.routes, &mut endpoints.commands] {
@@ -93,12 +101,23 @@ fn endpoint_markers(path: &str) -> &'static [&'static str] {
             "net/http\"",
             "go-chi/chi",
             "gin-gonic/gin",
+            "labstack/echo",
+            "gofiber/fiber",
             "gorilla/mux",
+            "common/route",
             "spf13/cobra",
+            ".Group(",
         ],
         Some("Ruby") => &["sinatra", "Sinatra"],
-        Some("Rust") => &["axum", "clap"],
-        Some("Java" | "Kotlin") => &["springframework.web.bind.annotation", "springframework.stereotype"],
+        Some("Rust") => &["axum", "clap", "actix_web", "rocket"],
+        Some("Java" | "Kotlin") => &[
+            "springframework.web.bind.annotation",
+            "springframework.stereotype",
+            "ws.rs.",
+            "micronaut.http",
+        ],
+        Some("C#") => &["[Http", "[Route(", ".Map"],
+        Some("Elixir") => &[":router", "Phoenix.Router"],
         _ => &[],
     }
 }

@@ -90,7 +90,10 @@ impl CitedClaim {
             // A route is often composed of a prefix, a rest and parameter names, in different places.
             Self::Route(route) => {
                 let mut words = literal_parts(route).peekable();
-                words.peek().is_none() || words.any(|word| is_part_of(path, word) || contains_word(&lines.text, word))
+                words.peek().is_none()
+                    || words.any(|word| is_part_of(path, word) || contains_word(&lines.text, word))
+                    // The path of a group itself.
+                    || ["\"/\"", "'/'", "\"\""].iter().any(|rest| lines.text.contains(rest))
             }
             Self::Number(_) => false,
         }
