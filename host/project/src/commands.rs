@@ -19,6 +19,10 @@ const SCRIPT_BYTES_MAX: usize = 120;
 struct Candidate {
     command: ProjectCommand,
     is_fallback: bool,
+    /// True if it starts all programs.
+    is_whole: bool,
+    /// True if it does not stand for the programs of the packages.
+    is_beside_code: bool,
 }
 
 struct CommandCollector<'t, 'a> {
@@ -41,12 +45,20 @@ pub(crate) fn collect_commands(
     };
     let of_root: Vec<Purpose> = all
         .iter()
-        .filter(|own| !own.is_fallback)
+        .filter(|own| !own.is_fallback && !own.is_beside_code)
         .map(|own| own.command.purpose)
         .collect();
     let nested = (1..tree.packages.len()).filter(|at| is_plain_path(tree.packages[*at].folder));
     let mut nested: Vec<usize> = nested.collect();
-    nested.sort_by_key(|at| !is_application(*at));
+    let starts_all = |at: usize| {
+        let mut own = found.iter().filter(|found| found.package == at);
+        own.any(|found| found.rule.command.iter().any(|command| command.is_whole))
+    };
+    let kind = |at: usize| {
+        let own = found.iter().filter(|found| found.package == at);
+        own.filter_map(kind_of).min().map_or(usize::MAX, |kind| kind as usize)
+    };
+    nested.sort_by_key(|at| (!starts_all(*at), !is_application(*at), kind(*at)));
     for at in nested.into_iter().take(PACKAGES_MAX) {
         let groups = &tree.packages[at].groups;
         let is_member = tree.packages[0].groups.intersection(groups).next().is_some();
@@ -61,6 +73,7 @@ pub(crate) fn collect_commands(
                 .filter(|own| is_wanted(own.command.purpose)),
         );
     }
+    all.sort_by_key(|own| !own.is_whole);
     choose(all)
 }
 
@@ -68,7 +81,10 @@ pub(crate) fn collect_commands(
 fn choose(all: Vec<Candidate>) -> Vec<ProjectCommand> {
     let mut chosen: Vec<ProjectCommand> = Vec::new();
     let (last, first): (Vec<_>, Vec<_>) = all.into_iter().partition(|own| own.is_fallback);
-    for Candidate { command, is_fallback } in first.into_iter().chain(last) {
+    for Candidate {
+        command, is_fallback, ..
+    } in first.into_iter().chain(last)
+    {
         let of_purpose = chosen.iter().filter(|known| known.purpose == command.purpose).count();
         let is_known = chosen.iter().any(|known| known.command == command.command);
         if !is_known && of_purpose < COMMANDS_MAX && !(is_fallback && of_purpose > 0) {
@@ -88,13 +104,14 @@ impl CommandCollector<'_, '_> {
     fn of_package(&self, at: usize) -> Vec<Candidate> {
         let mut all = Vec::new();
         for found in self.found.iter().filter(|found| found.package == at) {
-            all.extend(found.rule.command.iter().filter_map(|rule| self.by_rule(at, rule)));
+            let by_rule = |rule| self.by_rule(at, rule, found.rule.is_beside_code);
+            all.extend(found.rule.command.iter().filter_map(by_rule));
         }
         all.extend(self.of_manifests(at));
         all
     }
 
-    fn by_rule(&self, at: usize, rule: &CommandRule) -> Option<Candidate> {
+    fn by_rule(&self, at: usize, rule: &CommandRule, is_beside_code: bool) -> Option<Candidate> {
         let place = self
             .tree
             .find_places(at, &rule.evidence, self.files)
@@ -117,6 +134,8 @@ impl CommandCollector<'_, '_> {
         Some(Candidate {
             command,
             is_fallback: rule.is_fallback,
+            is_whole: rule.is_whole,
+            is_beside_code,
         })
     }
 
@@ -252,6 +271,8 @@ impl CommandCollector<'_, '_> {
             Candidate {
                 command,
                 is_fallback: false,
+                is_whole: false,
+                is_beside_code: false,
             }
         };
         commands.into_iter().map(in_folder).collect()

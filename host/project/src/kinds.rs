@@ -1,5 +1,7 @@
 //! The kind of a project: from its frameworks, else from what its packages are, else from most of its files.
 
+use std::collections::BTreeSet;
+
 use crate::tree::{FoundRule, ProjectTree};
 use crate::{EvidencePlace, KindFinding, ProjectFile, ProjectKind, UsedFramework};
 
@@ -34,10 +36,12 @@ pub(crate) fn find_kind(tree: &ProjectTree<'_>, files: &[ProjectFile], found: &[
     if let Some(finding) = most_files(tree).filter(|_| kind.is_none_or(|kind| !kind.is_application())) {
         return Some(finding);
     }
-    let deployments = found
-        .iter()
-        .filter(|found| kind_of(found).is_some_and(is_deployment))
-        .count();
+    let deployed = found.iter().filter(|found| kind_of(found).is_some_and(is_deployment));
+    let folders: BTreeSet<&str> = deployed
+        .filter_map(|found| crate::tree::strip_folder(tree.packages[found.package].folder, tree.target))
+        .filter_map(|inside| inside.split('/').next())
+        .collect();
+    let deployments = folders.len();
     let kind = match kind {
         Some(_) if !is_by_root && deployments >= DEPLOYMENTS_MIN && deployments * 2 >= tree.top_folders() => {
             ProjectKind::Infrastructure

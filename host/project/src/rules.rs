@@ -22,7 +22,7 @@ const FILES: &[(&str, &str)] = rule_files!(
     "next" "nuxt" "remix" "sveltekit" "astro" "nest" "express" "fastify" "koa" "electron" "react-native" "angular" "vite" "node-cli"
     "rails" "sinatra" "laravel" "symfony"
     "android" "spring-boot" "quarkus" "micronaut" "ktor" "java-application"
-    "aspnet" "maui" "dotnet-worker" "dotnet-console"
+    "aspire" "aspnet" "maui" "dotnet-worker" "dotnet-console"
     "gin" "echo" "chi" "fiber" "cobra" "go-program"
     "tauri" "axum" "actix" "clap" "rust-program"
     "phoenix"
@@ -120,6 +120,9 @@ pub(crate) struct CommandRule {
     /// True if any other command of the purpose is better.
     #[serde(default)]
     pub(crate) is_fallback: bool,
+    /// True if the command starts all programs, not one of them.
+    #[serde(default)]
+    pub(crate) is_whole: bool,
     /// Any of these is a dependency, also one for development.
     #[serde(default)]
     pub(crate) dependencies: Vec<String>,
@@ -199,11 +202,12 @@ mod tests {
         let mut listed: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         listed.sort_unstable();
         assert_eq!(listed, on_disk);
-        const KEYS: [&str; 10] = [
+        const KEYS: [&str; 11] = [
             "purpose",
             "command",
             "from_root",
             "is_fallback",
+            "is_whole",
             "dependencies",
             "files",
             "text",

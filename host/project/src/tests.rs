@@ -338,6 +338,34 @@ fn each_framework_is_found_with_its_run_command_and_its_start() {
             ],
             ["infrastructure Ansible", "ansible-playbook site.yml", "site.yml:2"],
         ),
+        (
+            &[
+                ("meta/main.yml", "galaxy_info:\n"),
+                ("tasks/main.yml", "- name: x\n"),
+                ("tasks/docker-compose.yml", "- name: y\n"),
+                ("molecule/default/molecule.yml", ""),
+            ],
+            ["infrastructure Ansible", "molecule converge", "tasks/main.yml"],
+        ),
+        (
+            &[
+                ("go.mod", "module shop\nrequire github.com/gin-gonic/gin v1.9.0\n"),
+                ("hello.go", "package main\nfunc main() {\n"),
+            ],
+            ["web application Gin", "go run .", "hello.go:2"],
+        ),
+        (
+            &[
+                ("Shop.sln", ""),
+                ("src/Host/Host.csproj", "<Project Sdk=\"Aspire.AppHost.Sdk/9.0.0\">\n"),
+                ("src/Host/Program.cs", ""),
+            ],
+            [
+                "web application Aspire",
+                "dotnet run --project src/Host",
+                "src/Host/Program.cs",
+            ],
+        ),
     ];
     for (files, expected) in cases {
         assert_eq!(summary(files), expected.map(str::to_owned), "{files:?}");

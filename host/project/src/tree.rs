@@ -138,7 +138,9 @@ impl<'a> ProjectTree<'a> {
             }
             let depth = strip_folder(folder, target).map_or(0, |inside| inside.split('/').count());
             let is_inside = is_repeated_inside(name) && folder != target && (name != "main.tf" || depth > 2);
+            // A role of Ansible may have tasks with the name of a manifest.
             if folder.len() < target.len()
+                || matches!(name_of(folder), "tasks" | "handlers")
                 || depth > DEPTH_MAX
                 || is_inside && holders.iter().any(|holder| is_below(folder, holder))
             {
