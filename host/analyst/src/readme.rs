@@ -75,18 +75,37 @@ impl Readme {
         let title = title.filter(|title| is_name(&title.text) && (!is_aside(&title.text) || resembles(&title.text)));
         let names = names.iter().chain(title.as_ref().map(|title| &title.text));
         let own = r"(this|our) (repo(sitory)?|project|package|library|app(lication)?|web ?site|tool|template|service)";
-        let names: Vec<String> = names.map(|name| regex::escape(name)).chain([own.to_owned()]).collect();
+        let parts = |name: &String| name.split(['-', '_', ' ']).map(regex::escape).collect::<Vec<_>>();
+        let names: Vec<String> = names
+            .map(|name| parts(name).join("[-_ ]?"))
+            .chain([own.to_owned()])
+            .collect();
         let verbs = "is|are|was|provides|offers|allows|helps|lets|makes|implements|gives|turns|contains|adds|brings";
         let introduces = Regex::new(&format!(
-            r"(?i)^\W*(the )?({})\W{{0,3}}(\s*\([^)]*\)|\s+v?\d[\d.]*)?\s+({verbs})\b",
+            r"(?i)^\W*(the )?({})\W{{0,3}}(\s*\([^)]*\)|[^,.]{{1,80}},|\s+v?\d[\d.]*)?\s+({verbs})\b",
             names.join("|")
         ))
         .expect("names are escaped");
+        let is_a =
+            Regex::new(&format!(r"(?i)^\W*({})\W{{0,3}} is (an?|the)\b", names.join("|"))).expect("names are escaped");
+        // "Carts cost money. Enter Shop. Shop is a list of carts."
+        let introducing_sentence = |text: &str| {
+            let mut start = 0;
+            while !is_a.is_match(&text[start..]) {
+                let sentence = first_sentence(&text[start..]).len();
+                let rest = text
+                    .get(start + sentence..)
+                    .filter(|rest| sentence > 0 && !rest.is_empty())?;
+                start = text.len() - rest.trim_start().len();
+            }
+            Some(start)
+        };
         let denies = Regex::new(r"^\s*(not|no longer)\b").expect("the expression is a constant");
         let is_introduction = |paragraph: &&ReadmeParagraph| {
             let text = paragraph.words.text.as_str();
             let verb = introduces.find(text);
             verb.is_some_and(|verb| !denies.is_match(&text[verb.end()..]))
+                || introducing_sentence(text).is_some()
                 || paragraph.is_leading && is_description(text)
         };
         let paragraphs = || paragraphs.iter().filter(|paragraph| !is_remark(&paragraph.words.text));
@@ -99,6 +118,7 @@ impl Readme {
         let purpose = purpose.map(|paragraph| &paragraph.words).or(other.as_ref());
         let purpose = purpose.map(|words| {
             let text = without_lead_in(&words.text).trim_end_matches(':');
+            let text = &text[introducing_sentence(text).unwrap_or_default()..];
             SourceQuote {
                 text: cut_text(first_sentences(text), PURPOSE_CHARACTERS_MAX),
                 ..words.clone()
@@ -161,8 +181,8 @@ pub(super) fn is_remark(text: &str) -> bool {
         let note = "please note|note that|this is the readme|this readme|you are reading";
         let label = "(note|important|warning|attention):";
         let licence = "(dual-)?licen[sc]ed under|copyright\\b|\\(c\\) \\d|\u{a9}";
-        let call = "(please )?(sponsor|donate)\\b|(please )?star (us|this|the)\\b|become a (sponsor|backer)|(join|follow) (us|our)\\b";
-        let help = "if you (have|need|want|like|are|would|find)\\b|for (more|further|full) (information|details)\\b";
+        let call = "(please |featured |our )?(sponsors?|donate)\\b|(please )?star (us|this|the)\\b|become a (sponsor|backer)|(join|follow) (us|our)\\b";
+        let help = "(install|run|download|clone|visit)\\b|check out\\b|see (the|our)\\b|if you (have|need|want|like|are|would|find)\\b|for (more|further|full) (information|details)\\b";
         let other = "(read( this)?|also available) in\\b|other languages|disclaimer\\b";
         let boilerplate =
             "this is an? .*bootstrapped with|this project was (generated|bootstrapped|created) (with|by|using)";
@@ -202,7 +222,10 @@ impl ReadmeBlock {
         let visible = text.chars().filter(|c| !c.is_whitespace()).count();
         let is_sentence = is_leading && text.ends_with('.');
         let (words_min, letters_min) = if is_sentence { (2, 8) } else { (4, 20) };
-        words.count() >= words_min
+        // A list of languages or links.
+        let is_list = [" | ", " • ", " · "].iter().any(|mark| text.matches(mark).count() > 2);
+        !is_list
+            && words.count() >= words_min
             && letters >= letters_min
             && letters * 3 > visible * 2
             && self.linked * 5 < self.text.chars().count() * 3
@@ -700,6 +723,15 @@ mod tests {
         let text = "# Shop\n\nThis repository contains the carts of a shop.\n";
         let expected = "This repository contains the carts of a shop.".to_owned();
         assert_eq!(told("README.md", text).1, Some((expected, 3)));
+        let text =
+            "# Shop\n\nVisit the site of the shop for documents.\n\nShop, a project of shops, is a list of carts.\n";
+        let expected = "Shop, a project of shops, is a list of carts.".to_owned();
+        assert_eq!(told("README.md", text).1, Some((expected, 5)));
+        let text = "# Shop\n\nA cart costs money and time. Enter Shop. Shop is a list of carts.\n";
+        assert_eq!(
+            told("README.md", text).1,
+            Some(("Shop is a list of carts.".to_owned(), 3))
+        );
         let readme = Readme::parse_readme("README.md", &number_lines("# Shop Sample Application\n\n## Run\n"), &[]);
         assert_eq!(
             readme.heading.map(|heading| heading.text),
