@@ -173,6 +173,7 @@ impl ReadFile {
                 .capture(r"^description\s*=\s*(.+)$")
                 .filter(|found| !found.text.starts_with("file:")),
             "pom.xml" => self.capture(r"^\s*<description>([^<]+)</description>"),
+            "Chart.yaml" => self.capture(r#"^description:\s*["']?(\w[^"']*)"#),
             name if name.ends_with(".csproj") => self.capture(r"^\s*<Description>([^<]+)</Description>"),
             name if name.ends_with(".gemspec") => self.capture(r#"\.summary\s*=\s*["']([^"']+)["']"#),
             "mix.exs" => self.capture(r#"^\s*description:\s*"([^"]+)""#),

@@ -22,6 +22,20 @@ const PACKAGE_MANIFESTS: [&str; 10] = [
     "build.gradle.kts",
     "Package.swift",
 ];
+/// Files of a deployment: a chart, a playbook, services in containers, a module of Terraform, a workspace of Bazel.
+const DEPLOYMENT_FILES: [&str; 9] = [
+    "Chart.yaml",
+    "site.yml",
+    "compose.yaml",
+    "compose.yml",
+    "docker-compose.yml",
+    "docker-compose.yaml",
+    "main.tf",
+    "MODULE.bazel",
+    "WORKSPACE",
+];
+/// From this number of folders on, deployments are what the repository is about.
+const DEPLOYMENTS_MIN: usize = 5;
 /// Folders between the target and a package.
 const PACKAGE_DEPTH_MAX: usize = 3;
 /// Folders that are opened because most sources lie in them.
@@ -29,7 +43,12 @@ const OPENED_MAX: usize = 8;
 
 /// The rows of the map, largest first, and the directory below which their names begin.
 pub(super) fn map_parts(survey: &Survey, target: &str) -> (String, Vec<CountRow>) {
-    let packages = package_rows(survey, target);
+    let is_package = |path: &str| PACKAGE_MANIFESTS.contains(&file_name(path)) || is_dotnet_project(path);
+    let is_deployment = |path: &str| DEPLOYMENT_FILES.contains(&file_name(path));
+    let mut packages = package_rows(survey, target, 2, survey.sources(), is_package);
+    if packages.is_empty() {
+        packages = package_rows(survey, target, DEPLOYMENTS_MIN, survey.files.iter(), is_deployment);
+    }
     if !packages.is_empty() {
         return (target.to_owned(), packages);
     }
@@ -55,19 +74,25 @@ pub(super) fn map_parts(survey: &Survey, target: &str) -> (String, Vec<CountRow>
     (directory, parts)
 }
 
-/// One row for each package below the target, and one for each of its other folders. Empty unless most sources lie in
+/// One row for each package below the target, and one for each of its other folders. Empty unless most files lie in
 /// several packages.
-fn package_rows(survey: &Survey, target: &str) -> Vec<CountRow> {
+fn package_rows<'s>(
+    survey: &Survey,
+    target: &str,
+    packages_min: usize,
+    files: impl Iterator<Item = &'s ListedFile>,
+    is_manifest: impl Fn(&str) -> bool,
+) -> Vec<CountRow> {
     let folder_of = |file: &ListedFile| {
         let folder = strip_directory(parent_directory(&file.path), target)?;
-        let is_manifest = PACKAGE_MANIFESTS.contains(&file_name(&file.path)) || is_dotnet_project(&file.path);
         let is_below = !folder.is_empty() && folder.matches('/').count() < PACKAGE_DEPTH_MAX;
-        (is_manifest && is_below && !is_aside_manifest(&file.path)).then(|| folder.to_owned())
+        (is_manifest(&file.path) && is_below && !is_aside_manifest(&file.path)).then(|| folder.to_owned())
     };
     let packages: BTreeSet<String> = survey.files.iter().filter_map(folder_of).collect();
     let mut rows: BTreeMap<String, CountRow> = BTreeMap::new();
     let (mut all, mut packaged) = (0, 0);
-    for file in survey.sources().filter(|file| !is_build_file(&file.path)) {
+    let is_counted = |path: &str| !is_build_file(path) && survey.language(path) != Some("SQL");
+    for file in files.filter(|file| is_counted(&file.path)) {
         let Some(inside) = strip_directory(&file.path, target).filter(|inside| !inside.starts_with('.')) else {
             continue;
         };
@@ -91,7 +116,7 @@ fn package_rows(survey: &Survey, target: &str) -> Vec<CountRow> {
     }
     let is_package = |row: &CountRow| packages.contains(row.name.trim_end_matches('/'));
     let mut rows: Vec<CountRow> = rows.into_values().collect();
-    if rows.iter().filter(|row| is_package(row)).count() < 2 || packaged * 2 < all {
+    if rows.iter().filter(|row| is_package(row)).count() < packages_min || packaged * 2 < all {
         return Vec::new();
     }
     sort_rows(&mut rows);
@@ -159,7 +184,9 @@ pub(super) fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<Stri
         ];
         paths.into_iter().find(|path| survey.has(path))
     };
-    let manifest = first(&PACKAGE_MANIFESTS).or_else(dotnet);
+    let manifest = first(&PACKAGE_MANIFESTS)
+        .or_else(dotnet)
+        .or_else(|| first(&["Chart.yaml"]));
     let readme = first(&["README.md", "README.rst", "readme.md"]);
     let face = first(&FACES).or_else(named);
     manifest.into_iter().chain(readme).chain(face).collect()
@@ -189,6 +216,24 @@ mod tests {
         ]);
         assert_eq!(directory, "");
         assert_eq!(rows, ["apps/web/", "packages/db/", "tooling/"]);
+    }
+
+    #[test]
+    fn a_collection_of_charts_has_a_row_for_each() {
+        let charts = ["a", "b", "c", "d", "e"].map(|name| format!("charts/{name}/Chart.yaml"));
+        let mut paths: Vec<&str> = charts.iter().map(String::as_str).collect();
+        paths.extend(["charts/b/values.yaml", "scripts/lint.sh"]);
+        assert_eq!(
+            names(&paths).1,
+            [
+                "charts/b/",
+                "charts/a/",
+                "charts/c/",
+                "charts/d/",
+                "charts/e/",
+                "scripts/"
+            ]
+        );
     }
 
     #[test]
