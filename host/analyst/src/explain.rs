@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::commands::{build_root, stating_documents};
+use super::commands::{build_root, project_facts, stating_documents};
 use super::evidence::{AnalystTask, Evidence, ListedFile, parse_lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
@@ -61,8 +61,18 @@ pub(super) fn next(brief: &AnalystTask, evidence: &Evidence<'_>) -> AnalystStep 
     if let Some(calls) = survey::next(brief, evidence) {
         return AnalystStep::Calls(calls);
     }
-    let survey = Survey::read_answers(evidence);
-    if let Some(calls) = evidence.missing(plan_reads(brief, &survey)) {
+    let mut survey = Survey::read_answers(evidence);
+    let documents = plan_documents(brief, &survey);
+    let calls = documents.iter().enumerate().map(|(at, read)| read_call(at, read));
+    if let Some(calls) = evidence.missing(calls.collect()) {
+        return AnalystStep::Calls(calls);
+    }
+    let files = read_files(evidence);
+    let stating = files
+        .iter()
+        .filter(|file| documents.iter().any(|(path, _)| *path == file.path));
+    survey.keep_start_language(&project_facts(&brief.target, &survey, stating));
+    if let Some(calls) = evidence.missing(plan_reads(brief, &survey, documents)) {
         return AnalystStep::Calls(calls);
     }
     if let Some(calls) = evidence.missing(further_pages(evidence)) {
@@ -83,17 +93,21 @@ fn symbol_calls(evidence: &Evidence<'_>, definitions: &[SymbolCandidate], is_ful
     counted.or_else(|| is_full.then(explained).flatten())
 }
 
-/// Calls that read the most informative files, and searches that count.
-fn plan_reads(brief: &AnalystTask, survey: &Survey) -> Vec<ToolCall> {
-    let mut calls = Vec::new();
-    let mut read = |path: &str, limit: usize| {
-        calls.push(tool_call(
-            "read",
-            calls.len() + 1,
-            "read_file",
-            &json!({"path": path, "limit": limit}),
-        ));
-    };
+/// The documents and manifests of the target and their lines to read.
+fn plan_documents(brief: &AnalystTask, survey: &Survey) -> Vec<(String, usize)> {
+    let mut paths = document_paths(brief, survey);
+    paths.extend(stating_documents(&brief.target, survey));
+    let mut known = BTreeSet::new();
+    paths.retain(|path| known.insert(path.clone()));
+    paths.into_iter().map(|path| (path, MANIFEST_LINES)).collect()
+}
+
+fn read_call(at: usize, (path, limit): &(String, usize)) -> ToolCall {
+    tool_call("read", at + 1, "read_file", &json!({"path": path, "limit": limit}))
+}
+
+/// Calls that read the most informative files, the documents first, and searches that count.
+fn plan_reads(brief: &AnalystTask, survey: &Survey, documents: Vec<(String, usize)>) -> Vec<ToolCall> {
     let heads = entry_points(brief, survey)
         .into_iter()
         .chain(public_header(brief, survey))
@@ -103,18 +117,14 @@ fn plan_reads(brief: &AnalystTask, survey: &Survey) -> Vec<ToolCall> {
             let exports = central::exports_names(&path);
             (path, if exports { EXPORT_LINES } else { HEAD_LINES })
         });
-    let documents = document_paths(brief, survey)
-        .into_iter()
-        .map(|path| (path, MANIFEST_LINES));
-    let stating = stating_documents(&brief.target, survey).into_iter();
-    let stating = stating.map(|path| (path, MANIFEST_LINES));
     let root = interface::root_file(brief, survey).map(|path| (path, ROOT_LINES));
-    let mut paths = BTreeSet::new();
-    for (path, limit) in documents.chain(stating).chain(root).chain(heads) {
-        if paths.insert(path.clone()) {
-            read(&path, limit);
+    let mut reads = documents;
+    for (path, limit) in root.into_iter().chain(heads) {
+        if !reads.iter().any(|(known, _)| *known == path) {
+            reads.push((path, limit));
         }
     }
+    let mut calls: Vec<ToolCall> = reads.iter().enumerate().map(|(at, read)| read_call(at, read)).collect();
     let pattern = central::definition_pattern(survey.main_language());
     for (number, searched) in group_searches(symbol_files(brief, survey)).iter().enumerate() {
         let globs: Vec<String> = searched.iter().map(|file| literal_glob(&file.path)).collect();
@@ -154,7 +164,7 @@ fn plan_reads(brief: &AnalystTask, survey: &Survey) -> Vec<ToolCall> {
     calls
 }
 
-/// Calls for the rest of JSON manifests that are longer than one answer.
+/// Calls for the rest of manifests that are longer than one answer, and tell nothing without their end.
 fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
     let mut pages: BTreeMap<String, usize> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -162,8 +172,11 @@ fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
         let path = answer.argument("path");
         let count = pages.entry(path.clone()).or_default();
         *count += 1;
-        let is_json = matches!(file_name(&path), "package.json" | "composer.json");
-        let cursor = answer.cursor().filter(|_| is_json && *count < MANIFEST_PAGES_MAX);
+        let is_whole = matches!(
+            file_name(&path),
+            "package.json" | "composer.json" | "meson.build" | "CMakeLists.txt"
+        );
+        let cursor = answer.cursor().filter(|_| is_whole && *count < MANIFEST_PAGES_MAX);
         if let Some(cursor) = cursor {
             let arguments = json!({"path": path, "limit": MANIFEST_LINES, "cursor": cursor});
             calls.push(tool_call("page", calls.len() + 1, "read_file", &arguments));

@@ -9,6 +9,7 @@ use super::evidence::{
     AnalystTask, Dependency, Evidence, ListedFile, parse_dependencies, parse_hits, parse_listed_files,
 };
 use super::tool_call;
+use tool_project::ProjectFacts;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{self, Role, detect_role, file_name, is_code, is_test, parent_directory};
 use tool_repository::path::join_path;
@@ -110,7 +111,15 @@ pub(super) struct Survey {
     has_headers_of_cpp: bool,
     /// True if the target has no sources. Then its tests and examples count as sources.
     pub(super) is_aside: bool,
+    /// The language in which the application starts.
+    start_language: Option<&'static str>,
 }
+
+/// Share of the sources, in percent, from which on the language of an application's start is its main one: the scripts and
+/// clients beside it may be larger.
+const START_PERCENT_MIN: f64 = 5.0;
+/// Languages that one program mixes.
+const MIXED_LANGUAGES: [[&str; 2]; 3] = [["JavaScript", "TypeScript"], ["C", "C++"], ["Java", "Kotlin"]];
 
 /// A row of a table: number of files and their size.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,6 +155,7 @@ impl Survey {
             scripts,
             has_headers_of_cpp: false,
             is_aside: false,
+            start_language: None,
         };
         let count = |ends: &[&str]| {
             let files = survey.files.iter();
@@ -202,9 +212,8 @@ impl Survey {
         )
     }
 
-    /// The programming language with the most bytes of sources. SQL is the last choice, because a project may
-    /// have more migrations than sources.
-    pub(super) fn main_language(&self) -> Option<&'static str> {
+    /// The bytes of sources by language.
+    fn language_bytes(&self) -> BTreeMap<&'static str, f64> {
         let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
         let is_aside = |path: &str| is_beside_project(path) || is_served_script(path);
         let has_own = self.sources().any(|file| !is_aside(&file.path));
@@ -213,11 +222,44 @@ impl Survey {
                 *sums.entry(language).or_default() += file.bytes;
             }
         }
+        sums
+    }
+
+    /// The language in which the application starts, else the one with the most bytes of sources. SQL is the last
+    /// choice, because a project may have more migrations than sources.
+    pub(super) fn main_language(&self) -> Option<&'static str> {
         let of_most = |(a_name, a): &(&str, f64), (b_name, b): &(&str, f64)| {
             (*a_name != "SQL").cmp(&(*b_name != "SQL")).then(a.total_cmp(b))
         };
         // Of equal languages, the first by name.
-        sums.into_iter().rev().max_by(of_most).map(|(name, _)| name)
+        let largest = || {
+            self.language_bytes()
+                .into_iter()
+                .rev()
+                .max_by(of_most)
+                .map(|(name, _)| name)
+        };
+        self.start_language.or_else(largest)
+    }
+
+    /// Keeps the language of the places that show what the application is, unless it is a small part of the sources.
+    pub(super) fn keep_start_language(&mut self, facts: &ProjectFacts) {
+        let Some(kind) = facts.kind.as_ref().filter(|found| found.kind.is_application()) else {
+            return;
+        };
+        let shown = kind.evidence.iter().map(|used| &used.place);
+        let places = shown.chain(facts.starts.iter().map(|start| &start.place));
+        let mut languages = places
+            .filter(|place| self.is_source(&place.path))
+            .filter_map(|place| self.language(&place.path));
+        let Some(language) = languages.next() else { return };
+        let bytes = self.language_bytes();
+        let mixed = MIXED_LANGUAGES.iter().find(|mixed| mixed.contains(&language));
+        let of = |name: &str| bytes.get(name).copied().unwrap_or_default();
+        let most = mixed.and_then(|mixed| mixed.iter().copied().max_by(|a, b| of(a).total_cmp(&of(b))));
+        let language = most.unwrap_or(language);
+        let all: f64 = bytes.values().sum();
+        self.start_language = Some(language).filter(|_| of(language) * 100.0 >= all * START_PERCENT_MIN);
     }
 
     /// The directory whose parts make the most informative map, and these parts, largest first.
@@ -269,6 +311,7 @@ impl Survey {
             scripts: BTreeMap::new(),
             has_headers_of_cpp: false,
             is_aside: false,
+            start_language: None,
         }
     }
 

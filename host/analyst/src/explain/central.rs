@@ -417,6 +417,9 @@ impl CandidateJudge {
         if is_beside_project(&hit.path) {
             points -= 4;
         }
+        if is_type && is_of_domain(&hit.path) {
+            points += 2;
+        }
         // Central types are in large files.
         points += match self.bytes.get(&hit.path) {
             Some(bytes) if *bytes > 40_000.0 => 3,
@@ -427,7 +430,7 @@ impl CandidateJudge {
         // Names of generated parsers begin with `yy`.
         let is_internal = hit.text.starts_with("static ") || hit.text.starts_with("pub(");
         let is_standard = detect_language(&hit.path) == Some("Rust") && STANDARD_NAMES.contains(&name);
-        if is_internal || is_standard || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
+        if is_internal || is_standard || matches!(name, "Error" | "Result" | "priv") || lower.starts_with("yy") {
             points -= 4;
         }
         if name.starts_with('_') || is_failure(name) || is_type && words_of(after).any(is_failure) {
@@ -435,6 +438,15 @@ impl CandidateJudge {
         }
         points
     }
+}
+
+/// True for a file of the models of an application.
+fn is_of_domain(path: &str) -> bool {
+    let folders = parent_directory(path).split(['/', '.']).chain([file_stem(path)]);
+    let names = ["models", "model", "schema", "schemas", "entities", "entity", "domain"];
+    folders
+        .into_iter()
+        .any(|folder| names.contains(&folder.to_ascii_lowercase().as_str()))
 }
 
 /// True for the name of an error type. Error types are used everywhere, but are not central.
@@ -466,7 +478,8 @@ fn plain_stem(path: &str) -> String {
 /// A candidate with its counted uses.
 pub(super) struct CentralSymbol<'d> {
     pub(super) candidate: &'d SymbolCandidate,
-    uses: ReferenceCount,
+    /// Absent if the uses could not be counted in time.
+    uses: Option<ReferenceCount>,
 }
 
 impl CentralSymbol<'_> {
@@ -475,15 +488,16 @@ impl CentralSymbol<'_> {
     /// A module of Elixir counts by its whole name, because a call of `Enum.map` may mean the `Enum` of the standard
     /// library.
     fn weight(&self) -> u64 {
+        let Some(counted) = &self.uses else { return 0 };
         let points = u64::from(self.candidate.points.max(1).unsigned_abs());
         let uses = if self.candidate.name.contains('.') {
-            self.uses.sure
-        } else if self.uses.in_code > 0 {
-            self.uses.in_code
+            counted.sure
+        } else if counted.in_code > 0 {
+            counted.in_code
         } else {
-            self.uses.all
+            counted.all
         };
-        let spread = uses.saturating_mul(self.uses.files.min(uses)).isqrt();
+        let spread = uses.saturating_mul(counted.files.min(uses)).isqrt();
         // A name with many definitions belongs to many symbols. In Ruby and C++ the definitions are parts of one.
         let is_reopened = matches!(
             detect_language(&self.candidate.hit.path),
@@ -492,7 +506,7 @@ impl CentralSymbol<'_> {
         let spread = if is_reopened {
             spread
         } else {
-            spread / (self.uses.definitions / SHARED_DEFINITIONS_MIN).max(1)
+            spread / (counted.definitions / SHARED_DEFINITIONS_MIN).max(1)
         };
         // In hundredths, so that small counts differ.
         let weight = spread.saturating_mul(10_000 * points * points).isqrt();
@@ -504,7 +518,7 @@ impl CentralSymbol<'_> {
 
     /// False for a word of prose that looked like a definition: syntax trees have no use of it.
     fn is_in_code(&self) -> bool {
-        self.uses.in_code > 0 || self.candidate.name.contains('.')
+        self.uses.as_ref().is_none_or(|uses| uses.in_code > 0) || self.candidate.name.contains('.')
     }
 }
 
@@ -517,13 +531,25 @@ pub(super) fn central_symbols<'d>(
         .iter()
         .filter_map(|candidate| {
             let mut answers = evidence.of("uses");
-            let uses = answers.find_map(|answer| ReferenceCount::parse_answer(answer.text(), &candidate.name))?;
+            let uses = Some(answers.find_map(|answer| ReferenceCount::parse_answer(answer.text(), &candidate.name))?);
             Some(CentralSymbol { candidate, uses })
         })
         .collect();
     // Without a grammar, all uses are found in text.
-    if counted.iter().any(|symbol| symbol.uses.in_code > 0) {
+    if counted
+        .iter()
+        .flat_map(|symbol| &symbol.uses)
+        .any(|uses| uses.in_code > 0)
+    {
         counted.retain(CentralSymbol::is_in_code);
+    }
+    if counted.is_empty() {
+        let prominent = best_candidates(definitions)
+            .iter()
+            .filter(|candidate| candidate.points > 0);
+        counted = prominent
+            .map(|candidate| CentralSymbol { candidate, uses: None })
+            .collect();
     }
     counted.sort_by_key(|symbol| std::cmp::Reverse(symbol.weight()));
     counted.truncate(SYMBOLS_MAX);
@@ -539,10 +565,11 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     let mut text = "## Central symbols\n\n".to_owned();
     for symbol in &symbols {
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
-        let uses = match symbol.uses.elsewhere() {
-            0 => "no use found".to_owned(),
-            1 => "1 use".to_owned(),
-            count => format!("{count} uses"),
+        let uses = match symbol.uses.as_ref().map(ReferenceCount::elsewhere) {
+            None => "uses not counted".to_owned(),
+            Some(0) => "no use found".to_owned(),
+            Some(1) => "1 use".to_owned(),
+            Some(count) => format!("{count} uses"),
         };
         let _ = writeln!(text, "- `{name}` — {uses} ({})", hit.place());
     }
