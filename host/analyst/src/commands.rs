@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use tool_project::{
-    EvidencePlace, NeededToolchain, ProjectFacts, ProjectFile, ProjectTree, Purpose, UsedFramework, detect_project,
-    plan_reads,
+    EvidencePlace, KindFinding, NeededToolchain, ProjectFacts, ProjectFile, ProjectKind, ProjectTree, Purpose,
+    UsedFramework, detect_project, plan_reads,
 };
 
 use crate::evidence::AnalystTask;
@@ -128,9 +128,27 @@ pub(super) fn project_facts<'f>(
     detect_project(&project_tree(target, survey), &files)
 }
 
+/// Routes from which on a program without a framework for terminals serves them.
+const SERVED_ROUTES_MIN: usize = 3;
+
+/// Takes a program that declares routes for a service: those of Go's own `net/http` need no framework.
+fn keep_service(found: &mut KindFinding, brief: &AnalystTask, survey: &Survey) {
+    let is_plain = found.kind == ProjectKind::CommandLine && found.evidence.iter().all(|used| used.name.is_empty());
+    let mut own = brief.facts.routes.iter().filter(|route| survey.is_source(&route.path));
+    if let (true, Some(first)) = (is_plain && brief.facts.routes.len() >= SERVED_ROUTES_MIN, own.next()) {
+        found.kind = ProjectKind::Service;
+        let (path, line) = (first.path.clone(), Some(first.line as usize));
+        let (name, place) = (String::new(), EvidencePlace { path, line });
+        found.evidence.insert(0, UsedFramework { name, place });
+    }
+}
+
 /// Lines about the kind of the project, its frameworks and its toolchains, each with its evidence.
 pub(super) fn project_lines(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> String {
-    let facts = project_facts(&brief.target, survey, files);
+    let mut facts = project_facts(&brief.target, survey, files);
+    if let Some(found) = &mut facts.kind {
+        keep_service(found, brief, survey);
+    }
     let used = |used: &UsedFramework| match used.name.as_str() {
         "" => cite_evidence(&used.place),
         name => format!("{name}, {}", cite_evidence(&used.place)),
@@ -203,9 +221,7 @@ pub(super) fn project_commands(
     let in_target = files.iter().filter(|file| parent_directory(&file.path) == target);
     let readmes = in_target.copied().filter(|file| is_readme(&file.path));
     let documents: Vec<&ReadFile> = documents.chain(readmes).collect();
-    let is_started = facts
-        .kind
-        .is_none_or(|found| found.kind != tool_project::ProjectKind::Library);
+    let is_started = facts.kind.is_none_or(|found| found.kind != ProjectKind::Library);
     for purpose in [Purpose::Install, Purpose::Build, Purpose::Run, Purpose::Test] {
         let is_missing = !commands.iter().any(|command| command.purpose == purpose);
         if is_missing && (is_started || purpose != Purpose::Run) {
