@@ -178,6 +178,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
             "thread '",
         ],
     ),
+    ("skills/find_references/src/symbols.rs", "JavaScript", &["= require("]),
     ("skills/read_logs/src/parse.rs", "logs", &[r#"] \""#]),
     ("skills/syntax/src/aliases.rs", "source code", &["> ="]),
     (

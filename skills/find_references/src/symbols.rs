@@ -2,7 +2,10 @@
 //!
 //! The host matches by syntax, without types. For a dotted name, the text directly before a use decides:
 //! `Store::run`, or `self.run` in `Store`, is the symbol; any other use is `possible`. So is a bare name in a module of
-//! JavaScript or TypeScript that neither defines nor imports it: it is a global or a local variable.
+//! JavaScript or TypeScript that neither defines nor imports it: it is a global or a local variable. In JavaScript, a
+//! member of an object is the symbol only if the file shows where the object comes from.
+
+use std::collections::HashMap;
 
 use skill_sdk::{Host, SymbolQuery, SymbolReference};
 
@@ -30,16 +33,15 @@ pub(crate) fn search_tree(
         let query = &queries[at];
         let mut file = tallies[at].file(query, path, source);
         let named: Vec<&SymbolReference> = found.iter().filter(|one| one.name == query.symbol.last()).collect();
-        let is_bound =
-            !is_script_module(path, source) || named.iter().any(|one| binds_name(one, lines.line(source, one.line)));
+        let mut script = is_script(path).then(|| ScriptFile::new(path, source, &lines, &named));
         for one in named {
             let Some(at) = lines.find(source, one) else { continue };
             let line = lines.line(source, one.line);
-            match judge_reference(&query.symbol, path, one, line) {
-                Some(kind) if is_bound || !is_bare(one, line) => file.push(FoundMatch::at(kind, at)),
-                Some(_) => file.push(FoundMatch::at(MatchKind::Possible, at)),
-                None => {}
-            }
+            let Some(kind) = judge_reference(&query.symbol, path, one, line) else {
+                continue;
+            };
+            let is_open = query.symbol.owner().is_none() && script.as_mut().is_some_and(|file| !file.shows(one, line));
+            file.push(FoundMatch::at(if is_open { MatchKind::Possible } else { kind }, at));
         }
         file.close();
     }
@@ -71,32 +73,136 @@ fn all_references(host: &dyn Host, path: &str) -> Option<Vec<SymbolReference>> {
     Some(defined.chain(used).collect())
 }
 
-/// True for a file of JavaScript or TypeScript that imports or exports, so that it shares no names with other files.
-fn is_script_module(path: &str, source: &[u8]) -> bool {
+/// Assignments of `new` that are followed to a class.
+const STEPS_MAX: usize = 2;
+
+/// True for JavaScript and TypeScript.
+fn is_script(path: &str) -> bool {
     const ENDINGS: [&str; 11] = [
         "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "astro",
     ];
-    let has = |word: &str| memchr::memmem::find(source, word.as_bytes()).is_some();
     path.rsplit_once('.')
         .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
-        && ["require(", "exports", "import ", "export "].into_iter().any(has)
 }
 
-/// True for a definition, an import, the name of a function in an expression, and a pattern that takes a member:
-/// `const { run } = store`.
+/// Where the names of one file of JavaScript or TypeScript come from.
+struct ScriptFile<'a> {
+    source: &'a [u8],
+    /// True if receivers have no types.
+    is_untyped: bool,
+    /// True if a bare name may be the symbol: the file defines or imports it, or shares all names with other files.
+    is_bound: bool,
+    is_exporting: bool,
+    /// The objects on which the file defines the name.
+    owners: Vec<&'a str>,
+    is_defining: bool,
+    /// Receivers, and whether the file shows where they come from.
+    known: HashMap<&'a str, bool>,
+}
+
+impl<'a> ScriptFile<'a> {
+    fn new(path: &str, source: &'a [u8], lines: &LineStarts, named: &[&SymbolReference]) -> Self {
+        let has = |word: &str| memchr::memmem::find(source, word.as_bytes()).is_some();
+        let is_exporting = has("exports") || has("export ");
+        let is_module = is_exporting || has("require(") || has("import ");
+        let binds = |one: &&SymbolReference| binds_name(one, lines.line(source, one.line));
+        let defined = || named.iter().filter(|one| one.kind == "definition");
+        Self {
+            source,
+            is_untyped: path.ends_with("js") || path.ends_with(".jsx"),
+            is_bound: !is_module || named.iter().any(binds),
+            is_exporting,
+            owners: defined()
+                .filter_map(|one| receiver_of(lines.line(source, one.line), &one.name))
+                .collect(),
+            is_defining: defined().next().is_some(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// True if the file shows that a use may be the symbol.
+    fn shows(&mut self, one: &SymbolReference, line: &'a [u8]) -> bool {
+        match (one.kind.as_str(), receiver_of(line, &one.name)) {
+            ("call" | "attribute", Some(receiver)) => {
+                !self.is_untyped
+                    || self.known.get(receiver).copied().unwrap_or_else(|| {
+                        let is_known = self.knows(receiver, STEPS_MAX);
+                        self.known.insert(receiver, is_known);
+                        is_known
+                    })
+            }
+            ("call" | "type" | "name", None) => self.is_bound,
+            // A key of an object: `{ run: start }`.
+            ("attribute", None) => !self.is_untyped || self.is_bound || self.is_exporting,
+            _ => true,
+        }
+    }
+
+    /// True for an object of the repository: it belongs to the definition, or the file makes or imports it. Follows `new`
+    /// over some steps.
+    fn knows(&self, receiver: &str, steps: usize) -> bool {
+        const BUILT_IN: &str = " Array Buffer Date Error JSON Map Math Number Object Promise Reflect RegExp Set String Symbol TypeError URL ";
+        if receiver == "this" || receiver == "super" {
+            return self.is_defining;
+        }
+        if self.owners.contains(&receiver) || matches!(receiver, "exports" | "prototype") {
+            return true;
+        }
+        if receiver.is_empty() || steps == 0 || BUILT_IN.contains(&format!(" {receiver} ")) {
+            return false;
+        }
+        let mut is_known = receiver.starts_with(|first: char| first.is_ascii_uppercase());
+        for at in syntax::names::word_hits(self.source, receiver) {
+            let start = memchr::memrchr(b'\n', &self.source[..at]).map_or(0, |feed| feed + 1);
+            let end = memchr::memchr(b'\n', &self.source[at..]).map_or(self.source.len(), |feed| at + feed);
+            let line = String::from_utf8_lossy(&self.source[start..end]);
+            if line.contains("= require(") || line.trim_start().starts_with("import ") {
+                is_known = ["'.", "\".", "'@/", "\"@/", "'~", "\"~", "'#", "\"#"]
+                    .iter()
+                    .any(|own| line.contains(own));
+                continue;
+            }
+            let after = String::from_utf8_lossy(&self.source[at + receiver.len()..end]);
+            let Some(value) = after.trim_start().strip_prefix("= ") else {
+                continue;
+            };
+            is_known = match value.strip_prefix("new ") {
+                Some(class) => {
+                    let end = class.find(|sign: char| !sign.is_alphanumeric() && sign != '_');
+                    self.knows(&class[..end.unwrap_or(class.len())], steps - 1)
+                }
+                None => ["class", "function"].iter().any(|word| value.starts_with(word)),
+            };
+        }
+        is_known
+    }
+}
+
+/// True for an import and a pattern that takes a member, `const { run } = store`, and for a definition and the name of a
+/// function in an expression, unless they belong to an object.
 fn binds_name(one: &SymbolReference, line: &[u8]) -> bool {
     let holds = |text: &str| memchr::memmem::find(line, text.as_bytes()).is_some();
+    let is_alone = || receiver_of(line, &one.name).is_none();
     match one.kind.as_str() {
-        "definition" | "import" => true,
-        "name" => holds("} =") || holds(&format!("function {}", one.name)),
+        "import" => true,
+        "definition" => is_alone(),
+        "name" => holds("} =") || holds(&format!("function {}", one.name)) && is_alone(),
         _ => false,
     }
 }
 
-/// True for a use that is no member of anything.
-fn is_bare(one: &SymbolReference, line: &[u8]) -> bool {
-    let is_member = |at| line[..at].trim_ascii_end().ends_with(b".");
-    matches!(one.kind.as_str(), "call" | "type" | "name") && !memchr::memmem::find_iter(line, &one.name).any(is_member)
+/// The word before the dot of a member; empty for an expression that is no name, and for a longer chain.
+fn receiver_of<'a>(line: &'a [u8], name: &str) -> Option<&'a str> {
+    let mut members = memchr::memmem::find_iter(line, name).filter_map(|at| {
+        let before = line[..at].trim_ascii_end().strip_suffix(b".")?;
+        Some(before.strip_suffix(b"?").unwrap_or(before))
+    });
+    let before = members.next()?;
+    let is_word = |byte: &u8| syntax::names::is_word_byte(*byte) || *byte == b'$';
+    let start = before.iter().rposition(|byte| !is_word(byte)).map_or(0, |at| at + 1);
+    let word = str::from_utf8(&before[start..]).unwrap_or_default();
+    let is_chain = before[..start].ends_with(b".") && !matches!(word, "exports" | "prototype");
+    Some(if is_chain { "" } else { word })
 }
 
 /// Kind of a reference; `None` if it is certainly another symbol of the same name.

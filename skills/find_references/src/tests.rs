@@ -233,6 +233,52 @@ fn a_bare_name_is_possible_in_a_module_that_neither_defines_nor_imports_it() {
 }
 
 #[test]
+fn a_member_of_an_untyped_object_is_possible_unless_the_file_shows_the_object() {
+    let files = [
+        (
+            "lib/view.js",
+            "View.prototype.render = function () {};\nview.locals = this.render();\n",
+        ),
+        (
+            "test/a.js",
+            "const view = new View();\nconst pages = require('./pages');\nconst path = require('path');\nview.render(1);\n\
+             pages.render(2);\npath.render(3);\nres.render(4);\nView.render(5);\nPromise.render(6);\nsend({ render: 7 });\n",
+        ),
+        ("typed.ts", "res.render(8);\n"),
+    ];
+    let mut references = vec![("lib/view.js", "definition", 1), ("lib/view.js", "call", 2)];
+    references.extend((4..10).map(|line| ("test/a.js", "call", line)));
+    references.extend([("test/a.js", "attribute", 10), ("typed.ts", "call", 1)]);
+    let reference = |(path, kind, line): (&str, &str, u32)| SymbolReference {
+        path: path.to_owned(),
+        name: "render".to_owned(),
+        kind: kind.to_owned(),
+        line,
+        container: String::new(),
+    };
+    let mut host = FakeHost::new(&files);
+    host.symbols = Some(FakeSymbols {
+        definitions: Vec::new(),
+        references: references.into_iter().map(reference).collect(),
+    });
+    let page = text(&host, json!({"symbol": "render"}));
+    let possible: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.split_once(": possible: "))
+        .map(|(_, line)| line)
+        .collect();
+    assert_eq!(
+        possible,
+        [
+            "path.render(3);",
+            "res.render(4);",
+            "Promise.render(6);",
+            "send({ render: 7 });"
+        ]
+    );
+}
+
+#[test]
 fn a_function_of_a_module_is_told_from_others_of_its_name() {
     insta::assert_snapshot!(text(&host(), json!({"symbol": "store.run"})), @r#"
         pkg/store.py:8: definition: def run():
