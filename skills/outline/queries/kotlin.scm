@@ -10,6 +10,7 @@
 (companion_object name: (identifier) @name) @definition.type
 (type_alias type: (identifier) @name) @definition.type
 (function_declaration name: (identifier) @name) @definition.function
+(function_declaration . (user_type (identifier) @name)) @owner
 (property_declaration (variable_declaration (identifier) @name)) @definition.value
 (class_parameter (identifier) @name) @definition.value
 (enum_entry (identifier) @name) @definition.value

@@ -20,6 +20,7 @@
 (assignment_statement (variable_list name: (identifier) @name)) @definition.value
 (function_definition) @scope.function
 
+(function_call name: (identifier) @function arguments: (arguments (string (string_content) @name)) (#any-of? @function "require")) @import
 (function_call name: (identifier) @name) @reference.call
 (function_call name: (dot_index_expression field: (identifier) @name)) @reference.call
 (function_call name: (method_index_expression method: (identifier) @name)) @reference.call

@@ -30,6 +30,7 @@
 (variable_declarator name: (object_pattern (pair_pattern value: (identifier) @name)) value: (call_expression function: (identifier) @function) (#any-of? @function "require")) @reference.import
 (variable_declarator name: (object_pattern (pair_pattern value: (identifier) @name)) value: (member_expression object: (call_expression function: (identifier) @function)) (#any-of? @function "require")) @reference.import
 (variable_declarator name: (object_pattern (pair_pattern value: (identifier) @name)) value: (await_expression (call_expression function: (import)))) @reference.import
+(variable_declarator name: (identifier) @name value: (object)) @scope.type
 (variable_declarator name: (identifier) @name) @definition.value
 (pair key: (property_identifier) @name value: (arrow_function)) @definition.function
 (pair key: (property_identifier) @name value: (function_expression)) @definition.function

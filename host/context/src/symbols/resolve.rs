@@ -55,6 +55,7 @@ impl Resolver {
                     (&mut resolver.go, file_name(parent_directory(path)))
                 }
                 Some(Syntax::C) => (&mut resolver.headers, file_name(path)),
+                None if path.ends_with(".lua") => (&mut resolver.headers, file_name(path)),
                 Some(Syntax::Ruby) => (&mut resolver.ruby, file_role::file_stem(path)),
                 _ => continue,
             };
@@ -70,6 +71,15 @@ impl Resolver {
                 self.python(from, *level, module, *name).into_iter().collect()
             }
             ParsedImport::Path(path) if Syntax::from_path(from) == Some(Syntax::C) => self.include(from, path),
+            ParsedImport::Path(path) if from.ends_with(".lua") => {
+                let module = path.replace('.', "/");
+                let found = self.include(from, &format!("{module}.lua"));
+                if found.is_empty() {
+                    self.include(from, &format!("{module}/init.lua"))
+                } else {
+                    found
+                }
+            }
             ParsedImport::Path(path) => self.script(from, path).into_iter().collect(),
             ParsedImport::RustModule(name) => self.rust_module(&rust_directory(from), name).into_iter().collect(),
             ParsedImport::RustUse(path) => self.rust_path(from, path, true).into_iter().collect(),
@@ -132,24 +142,21 @@ impl Resolver {
             "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "d.ts", "vue", "svelte", "astro",
         ];
         let with_extension = |base: &str| EXTENSIONS.iter().find_map(|end| self.at(&format!("{base}.{end}")));
+        let file = |base: &str| {
+            let found = self.at(base).or_else(|| with_extension(base));
+            found.or_else(|| with_extension(&join_path(base, "index")))
+        };
         if !specifier.starts_with('.') {
-            let (folder, rest) = self.npm_package(specifier)?;
-            let within = |inner: &str| {
-                let base = join_path(&join_path(folder, inner), rest);
-                let file = self.at(&base).or_else(|| with_extension(&base));
-                file.or_else(|| with_extension(&join_path(&base, "index")))
-            };
-            return within("src").or_else(|| within(""));
+            let package = self.npm_package(specifier).and_then(|(folder, rest)| {
+                let within = |inner: &str| file(&join_path(&join_path(folder, inner), rest));
+                within("src").or_else(|| within(""))
+            });
+            return package.or_else(|| find_aliased(from, specifier, file));
         }
         let base = normalize_path(parent_directory(from), specifier)?;
         // TypeScript names the file that will be compiled to: `./a.js` is `a.ts`.
-        let compiled = || {
-            base.strip_suffix(".js")
-                .or_else(|| base.strip_suffix(".jsx"))
-                .and_then(with_extension)
-        };
-        let found = self.at(&base).or_else(|| with_extension(&base)).or_else(compiled);
-        found.or_else(|| with_extension(&join_path(&base, "index")))
+        let compiled = || base.strip_suffix(".js").or_else(|| base.strip_suffix(".jsx"));
+        file(&base).or_else(|| with_extension(compiled()?))
     }
 
     /// The folder of the package that a specifier names, and the rest of the specifier.
@@ -170,6 +177,7 @@ impl Resolver {
             .iter()
             .copied()
             .find(|at| self.list[*at as usize].ends_with(&suffix))
+            .or_else(|| self.at(path))
             .into_iter()
             .collect()
     }
@@ -271,6 +279,27 @@ impl Resolver {
 
 /// An import of Go means a whole package. At most this many of its files count.
 const GO_FILES_MAX: usize = 40;
+
+/// The file of a specifier in the folder that a project's alias usually means: `@/x` is `src/x`, and `x/y` with a base
+/// URL is `src/x/y`. The folders around the importing file are tried from the innermost on.
+fn find_aliased(from: &str, specifier: &str, file: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    let (name, rest) = specifier.split_once('/')?;
+    let (folders, rest): (&[&str], &str) = match name {
+        "@" | "~" | "@@" | "~~" => (&["src", "app", ""], rest),
+        "$lib" => (&["src/lib"], rest),
+        _ if name.starts_with('@') => return None,
+        _ => (&["src"], specifier),
+    };
+    let mut around = parent_directory(from);
+    loop {
+        let mut bases = folders.iter().map(|inner| join_path(&join_path(around, inner), rest));
+        let found = bases.find_map(|base| file(&base));
+        if found.is_some() || around.is_empty() {
+            return found;
+        }
+        around = parent_directory(around);
+    }
+}
 
 pub(super) fn join_path(directory: &str, name: &str) -> String {
     match (directory.is_empty(), name.is_empty()) {

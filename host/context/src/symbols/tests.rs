@@ -150,6 +150,39 @@ fn imports_of_scripts_resolve_with_and_without_extension() {
 }
 
 #[test]
+fn an_alias_of_a_project_means_its_sources() {
+    insta::assert_snapshot!(resolved(&[
+        ("web/src/pages/home.tsx", "import a from '@/lib/api';\nimport b from '~/ui/card';\nimport c from 'lib/api';\nimport d from '@scope/lib/api';\n"),
+        ("web/src/lib/api.ts", "import x from 'lodash/get';\nimport y from '@/none';\n"),
+        ("web/src/ui/card/index.tsx", ""),
+        ("kit/src/routes/+page.svelte", "import { db } from '$lib/db';\n"),
+        ("kit/src/lib/db.ts", ""),
+        ("app/page.tsx", "import a from '@/components/nav';\n"),
+        ("components/nav.tsx", ""),
+    ]), @r"
+    web/src/pages/home.tsx -> web/src/lib/api.ts web/src/ui/card/index.tsx web/src/lib/api.ts
+    kit/src/routes/+page.svelte -> kit/src/lib/db.ts
+    app/page.tsx -> components/nav.tsx
+    ");
+}
+
+#[test]
+fn a_module_of_lua_is_a_file_below_the_root_or_the_importing_folder() {
+    let paths = [
+        "lua/main.lua",
+        "lua/util/init.lua",
+        "lua/util/text.lua",
+        "spec/text.lua",
+    ];
+    let resolver = Resolver::new(&paths, Packages::default());
+    let found = |from: &str, module| resolver.resolve(from, &ParsedImport::Path(module));
+    assert_eq!(found("lua/main.lua", "util.text"), [2]);
+    assert_eq!(found("spec/text.lua", "util"), [1]);
+    assert_eq!(found("spec/text.lua", "lua.main"), [0]);
+    assert!(found("spec/text.lua", "socket").is_empty());
+}
+
+#[test]
 fn imports_of_rust_go_java_and_c_resolve() {
     insta::assert_snapshot!(resolved(&[
         ("host/src/lib.rs", "pub mod api;\nmod turn;\nuse crate::turn::run;\n"),

@@ -136,6 +136,15 @@ export * as four from "./four";
 }
 
 #[test]
+fn functions_of_an_object_belong_to_its_name() {
+    let found = told("a.js", "const api = { total() {}, load: async () => 1 };\n");
+    assert!(
+        found.contains("Method api total") && found.contains("Method api load"),
+        "{found}"
+    );
+}
+
+#[test]
 fn what_a_module_exports_has_its_own_name() {
     let text = r#"module.exports = class Cart extends Base {
     add(item) { this.push(item); }

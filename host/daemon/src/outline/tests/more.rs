@@ -228,7 +228,7 @@ typealias Rows = List<Row>
         20-20 Method Single go: fun go()
         22-22 Type  Color: enum class Color
         22-22 Value Color RED: RED
-        23-23 Function  ext: fun String.ext(): Int
+        23-23 Method String ext: fun String.ext(): Int
         24-24 Type  Rows: typealias Rows = List<Row>
         Call: 6:Base 7:listOf 10:load 11:first 11:ok 15:Store 23:toInt
         Import: 3:List
