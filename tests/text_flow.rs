@@ -70,6 +70,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "source code",
         &["const fn", "const unsafe"],
     ),
+    (
+        "host/context/src/symbols/embedded.rs",
+        "Jupyter's notebooks",
+        &[r#"\"language\": \""#, r#"\"language\": \"python\""#, r#"\"source\": ["#],
+    ),
     ("host/context/src/symbols/packages.rs", "source code", &["pub use "]),
     ("host/core/src/redaction/session.rs", "PEM files", &["PRIVATE KEY"]),
     (

@@ -380,7 +380,7 @@ fn search_patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
 /// Globs for the files of a language, so that examples in documents do not match.
 pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     match language {
-        Some("Python") => &["*.py", "*.pyi"],
+        Some("Python" | "Jupyter Notebook") => &["*.py", "*.pyi", "*.ipynb"],
         Some("JavaScript" | "TypeScript" | "Vue" | "Svelte" | "Astro") => &[
             "*.js", "*.mjs", "*.cjs", "*.jsx", "*.ts", "*.tsx", "*.mts", "*.vue", "*.svelte", "*.astro",
         ],
@@ -390,6 +390,7 @@ pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
         Some("C" | "C++") => &["*.c", "*.h", "*.cc", "*.cpp", "*.cxx", "*.hh", "*.hpp"],
         Some("Ruby") => &["*.rb", "*.rake", "Rakefile", "Gemfile"],
         Some("PHP") => &["*.php"],
+        Some("Lua") => &["*.lua"],
         _ => &[],
     }
 }

@@ -800,7 +800,7 @@ pub fn is_code(path: &str) -> bool {
     find_row(path).is_some_and(|(language, class)| {
         class == LanguageClass::Programming
             && !matches!(language, "Makefile" | "Dockerfile" | "CMake" | "Just" | "Procfile")
-            || matches!(language, "Vue" | "Svelte" | "Astro")
+            || matches!(language, "Vue" | "Svelte" | "Astro" | "Jupyter Notebook")
     })
 }
 

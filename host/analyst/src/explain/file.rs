@@ -16,7 +16,7 @@ use crate::text::{cite_lines, cut_text, escape_paragraph, quote_code};
 use crate::{AnalystStep, FileDefinition, NO_MODEL, TargetSymbol, tool_call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
-use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
+use tool_repository::file_role::{detect_language, file_name, file_stem, is_code, parent_directory};
 use tool_repository::path::join_path;
 
 mod line_range;
@@ -81,7 +81,7 @@ fn definition_heads(path: &str, definitions: &[FileDefinition], evidence: &Evide
         Some(SearchHit {
             path: path.to_owned(),
             number: line.number,
-            text: line.text.clone(),
+            text: code_of(path, &line.text).to_owned(),
         })
     };
     outermost.filter_map(head).collect()
@@ -124,7 +124,7 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
 /// Name of a file in an import: its own name, or that of its folder for the main file of a folder.
 fn import_name(path: &str) -> &str {
     match file_stem(path) {
-        "__init__" | "mod" | "index" => file_name(parent_directory(path)),
+        "__init__" | "mod" | "index" | "init" => file_name(parent_directory(path)),
         "lib" | "main" if path.ends_with(".rs") => "",
         stem => stem,
     }
@@ -134,7 +134,7 @@ fn import_name(path: &str) -> &str {
 fn import_pattern(path: &str, name: &str) -> Option<String> {
     Some(match detect_language(path)? {
         "Python" => format!(
-            r"^\s*(from\s+\S*\b{name}(\.\S+)?\s+import\b|from\s+\S+\s+import\b.*\b{name}\b|import\s+([\w.]+,\s*)*([\w.]+\.)?{name}\b(\.\w+)*(\s+as\s+\w+)?\s*(,|;|#|$))"
+            r#"^\s*"?(from\s+\S*\b{name}(\.\S+)?\s+import\b|from\s+\S+\s+import\b.*\b{name}\b|import\s+([\w.]+,\s*)*([\w.]+\.)?{name}\b(\.\w+)*(\s+as\s+\w+)?\s*(,|;|#|\\n"|"|$))"#
         ),
         "JavaScript" | "TypeScript" | "Vue" | "Svelte" | "Astro" => {
             format!(r#"(\brequire\(|\bimport\(|\bfrom\b|^\s*import)\s*["'][^"']*\b{name}\b[^"']*["']"#)
@@ -143,6 +143,10 @@ fn import_pattern(path: &str, name: &str) -> Option<String> {
         "C" | "C++" => format!(r#"^\s*#\s*include\s*["<]([^">]*/)?{name}\.\w+[">]"#),
         "Java" | "Kotlin" => format!(r"^\s*import\s+(static\s+)?[\w.]*\b{name}\b"),
         "Ruby" => format!(r#"^\s*(require|require_relative|load)\s*\(?\s*["'][^"']*\b{name}(\.rb)?["']"#),
+        "PHP" => {
+            format!(r"^\s*use\s+(function\s+)?([\w\\]*\\)?{name}\b|\b(require|include)(_once)?\b[^;]*\b{name}\.php")
+        }
+        "Lua" => format!(r#"\brequire\s*\(?\s*["']([\w.-]+[./])?{name}["']"#),
         _ => return None,
     })
 }
@@ -218,10 +222,15 @@ fn write_overview(brief: &AnalystTask, evidence: &Evidence<'_>, definitions: &[S
     }
     text.push_str(&what_it_is(path, extent, &read));
     text.push_str("\n## Outline\n\n");
-    text.push_str(&match &brief.facts.definitions {
-        Some(definitions) => parsed_outline(path, definitions),
-        None => write_outline(evidence),
-    });
+    let headings = write_headings(path, &read);
+    text.push_str(&headings);
+    match &brief.facts.definitions {
+        Some(definitions) if headings.is_empty() || !definitions.is_empty() => {
+            text.push_str(&parsed_outline(path, definitions));
+        }
+        None if headings.is_empty() => text.push_str(&write_outline(evidence)),
+        _ => {}
+    }
     if let Some(language @ ("Vue" | "Svelte" | "Astro")) = detect_language(path) {
         let _ = writeln!(
             text,
@@ -408,7 +417,7 @@ fn write_imports(path: &str, extent: Option<(usize, usize)>, read: &[FileLine]) 
         let _ = writeln!(
             text,
             "- {} ({})",
-            quote_code(line.text.trim()),
+            quote_code(code_of(path, &line.text)),
             cite_lines(path, &line.number)
         );
     }
@@ -422,6 +431,45 @@ fn write_imports(path: &str, extent: Option<(usize, usize)>, read: &[FileLine]) 
     text
 }
 
+/// The code of a line, without the string of a notebook around it.
+fn code_of<'r>(path: &str, text: &'r str) -> &'r str {
+    let text = text.trim();
+    let inside = text.strip_prefix('"').filter(|_| path.ends_with(".ipynb"));
+    inside.map_or(text, |code| {
+        let code = code.trim_end_matches(',');
+        let code = code.strip_suffix('"').unwrap_or(code);
+        code.strip_suffix("\\n").unwrap_or(code).trim_end()
+    })
+}
+
+/// The headings of prose, and of the cells of a notebook that hold prose.
+fn write_headings(path: &str, read: &[FileLine]) -> String {
+    let is_notebook = path.ends_with(".ipynb");
+    if !is_notebook && detect_language(path) != Some("Markdown") {
+        return String::new();
+    }
+    let (mut headings, mut is_prose, mut is_fenced) = (Vec::new(), !is_notebook, false);
+    for line in read {
+        let text = code_of(path, &line.text);
+        if is_notebook && line.text.trim().starts_with("\"cell_type\": ") {
+            (is_prose, is_fenced) = (text.contains("markdown"), false);
+        }
+        is_fenced ^= text.starts_with("```");
+        let title = text.trim_start_matches('#');
+        let level = text.len() - title.len();
+        if is_prose && !is_fenced && (1..=6).contains(&level) && title.starts_with(' ') {
+            headings.push((level, title.trim(), line.number));
+        }
+    }
+    let mut text = String::new();
+    for (level, title, number) in headings.iter().take(OUTLINE_MAX) {
+        let (indent, title) = ("  ".repeat(level - 1), escape_paragraph(title));
+        let _ = writeln!(text, "{indent}- {title} ({})", cite_lines(path, number));
+    }
+    write_more(&mut text, headings.len(), OUTLINE_MAX, usize::MAX);
+    text
+}
+
 /// Lines of a file that look like imports.
 fn import_lines<'r>(path: &str, read: &'r [FileLine]) -> Vec<&'r FileLine> {
     let starts = ["import ", "from ", "use ", "#include", "require "];
@@ -431,7 +479,7 @@ fn import_lines<'r>(path: &str, read: &'r [FileLine]) -> Vec<&'r FileLine> {
         name => !globs_of(name).is_empty(),
     };
     let is_import = |line: &&FileLine| {
-        let trimmed = line.text.trim_start();
+        let trimmed = code_of(path, &line.text);
         starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
     };
     read.iter().filter(|_| has_imports).filter(is_import).collect()
@@ -465,7 +513,7 @@ fn write_importers(path: &str, evidence: &Evidence<'_>) -> String {
         let _ = writeln!(
             text,
             "- {} ({})",
-            quote_code(&cut_text(hit.text.trim(), 100)),
+            quote_code(&cut_text(code_of(&hit.path, &hit.text), 100)),
             hit.place()
         );
     }
@@ -477,7 +525,12 @@ fn write_importers(path: &str, evidence: &Evidence<'_>) -> String {
     write_more(&mut text, found.len(), IMPORTERS_MAX, cut);
     match (text.is_empty(), import_pattern(path, "").is_some()) {
         (true, true) => "No import of it was found by name.\n".to_owned(),
-        (true, false) => "No file was found that names its path.\n".to_owned(),
+        (true, false) => {
+            match detect_language(path).filter(|name| is_code(path) && !matches!(*name, "Shell" | "Jupyter Notebook")) {
+                Some(language) => format!("Imports of {language} are not followed, and no file names its path.\n"),
+                None => "No file was found that names its path.\n".to_owned(),
+            }
+        }
         (false, true) => text,
         (false, false) => format!("Lines that name its path:\n\n{text}"),
     }
@@ -492,6 +545,44 @@ mod tests {
     fn imports_it(path: &str, line: &str) -> bool {
         let pattern = import_pattern(path, &regex::escape(import_name(path))).expect("its language has imports");
         Regex::new(&pattern).expect("it is an expression").is_match(line)
+    }
+
+    #[test]
+    fn the_headings_of_a_notebook_are_those_of_its_prose() {
+        let text = [
+            "\"cell_type\": \"markdown\",",
+            "\"# A title\\n\",",
+            "\"```\\n\",",
+            "\"# no title\\n\",",
+            "\"## A part\"",
+            "\"cell_type\": \"markdown\",",
+            "\"## A part\"",
+            "\"cell_type\": \"code\",",
+            "\"# a comment\\n\",",
+            "\"import numpy as np\\n\",",
+        ];
+        let read: Vec<FileLine> = (1..)
+            .zip(text)
+            .map(|(number, text)| FileLine {
+                number,
+                text: text.to_owned(),
+            })
+            .collect();
+        assert_eq!(
+            write_headings("a.ipynb", &read),
+            "- A title (a.ipynb:2)\n  - A part (a.ipynb:7)\n"
+        );
+        let imports = import_lines("a.ipynb", &read);
+        assert_eq!(
+            imports
+                .iter()
+                .map(|line| code_of("a.ipynb", &line.text))
+                .collect::<Vec<_>>(),
+            ["import numpy as np"]
+        );
+        assert_eq!(write_headings("a.py", &read), "");
+        assert!(imports_it("shop/command.py", "    \"from shop import command\\n\","));
+        assert!(imports_it("shop/command.py", "    \"import command\\n\","));
     }
 
     #[test]
@@ -514,6 +605,12 @@ mod tests {
             ("src/limits.rs", "pub mod limits;", true),
             ("src/limits.rs", "// use the limits", false),
             ("include/a.h", "#include \"include/a.h\"", true),
+            ("src/Store.php", "use Shop\\Store;", true),
+            ("src/Store.php", "use Shop\\StoreItem;", false),
+            ("src/Store.php", "require_once __DIR__ . '/Store.php';", true),
+            ("lua/util/text.lua", "local text = require(\"util.text\")", true),
+            ("lua/util/text.lua", "local context = require \"util.context\"", false),
+            ("lua/util/init.lua", "require 'util'", true),
         ] {
             assert_eq!(imports_it(path, line), expected, "{path}: {line}");
         }

@@ -1,5 +1,5 @@
-//! Scripts in files of another language: `<script>` of Vue, Svelte and Astro, and Astro's frontmatter. Scripts whose
-//! name does not show their language.
+//! Scripts in files of another language: `<script>` of Vue, Svelte and Astro, Astro's frontmatter, and the code of
+//! notebooks. Scripts whose name does not show their language.
 //!
 //! Everything else becomes blanks, so that each byte keeps its offset and each line its number.
 
@@ -13,6 +13,10 @@ pub fn embedded_source(path: &str, text: &str) -> Option<(String, String)> {
         return Some((format!("script.{extension}"), text.to_owned()));
     }
     let (_, extension) = file_name(path).rsplit_once('.')?;
+    if extension == "ipynb" {
+        let is_other = text.contains("\"language\": \"") && !text.contains("\"language\": \"python\"");
+        return (!is_other).then(|| ("script.py".to_owned(), read_cells(text)));
+    }
     if !matches!(extension, "vue" | "svelte" | "astro") {
         return None;
     }
@@ -42,6 +46,57 @@ pub fn embedded_source(path: &str, text: &str) -> Option<(String, String)> {
     push_blanks(&mut source, &text[copied..]);
     let path = if is_typed { "script.ts" } else { "script.js" };
     Some((path.to_owned(), source))
+}
+
+/// The Python of a notebook: a line of a code cell is a string on a line of its own, with the same indentation for all.
+fn read_cells(text: &str) -> String {
+    let mut source = String::with_capacity(text.len());
+    let (mut is_code, mut is_source, mut is_magic) = (false, false, false);
+    for line in text.split_inclusive('\n') {
+        let item = line.trim();
+        let string = item
+            .trim_end_matches(',')
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'));
+        match item {
+            "\"source\": [" => (is_source, is_magic) = (is_code, false),
+            "]" | "]," => is_source = false,
+            _ if item.starts_with("\"cell_type\": ") => is_code = item.contains("\"code\""),
+            _ => {}
+        }
+        let Some(string) = string.filter(|_| is_source) else {
+            push_blanks(&mut source, line);
+            continue;
+        };
+        // A cell in another language, and a command of IPython.
+        is_magic |= string.starts_with("%%") && !["%%time", "%%capture"].iter().any(|one| string.starts_with(one));
+        if is_magic || string.trim_start().starts_with(['%', '!', '?']) {
+            push_blanks(&mut source, line);
+            continue;
+        }
+        let start = line.len() - line.trim_start().len() + 1;
+        push_blanks(&mut source, &line[..start]);
+        push_unescaped(&mut source, string);
+        push_blanks(&mut source, &line[start + string.len()..]);
+    }
+    source
+}
+
+/// Adds the content of a string of JSON, filled up to the length that it had with its escapes.
+fn push_unescaped(source: &mut String, string: &str) {
+    let mut rest = string;
+    while let Some(at) = rest.find('\\') {
+        source.push_str(&rest[..at]);
+        let escaped = rest[at + 1..].chars().next();
+        let length = escaped.map_or(1, |sign| 1 + if sign == 'u' { 5 } else { sign.len_utf8() });
+        let end = rest.floor_char_boundary((at + length).min(rest.len()));
+        match escaped {
+            Some(sign @ ('"' | '\\' | '/')) => source.extend([' ', sign]),
+            _ => push_blanks(source, &rest[at..end]),
+        }
+        rest = &rest[end..];
+    }
+    source.push_str(rest);
 }
 
 /// The lines between `---` at the beginning of a file.
@@ -109,10 +164,61 @@ mod tests {
         assert_eq!(lines, ["import", "Card", "from", "'../Card.astro';", "start();"]);
     }
 
+    #[test]
+    fn the_code_of_a_notebook_is_python() {
+        let text = r##"{
+ "cells": [
+  {
+   "cell_type": "markdown",
+   "source": [
+    "# def title():\n"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "outputs": [
+    "def shown(): pass"
+   ],
+   "source": [
+    "%matplotlib inline\n",
+    "import numpy as np\n",
+    "def show(text=\"é\"):\n",
+    "    print(\"a\\n\", text)"
+   ]
+  },
+  {
+   "cell_type": "code",
+   "source": [
+    "%%bash\n",
+    "import x"
+   ]
+  }
+ ]
+}
+"##;
+        let (path, source) = embedded_source("a.ipynb", text).expect("it holds code");
+        assert_eq!((path.as_str(), source.len()), ("script.py", text.len()));
+        let code: Vec<&str> = source
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(str::trim_end)
+            .collect();
+        assert_eq!(
+            code,
+            [
+                "     import numpy as np",
+                "     def show(text= \"é \"):",
+                "         print( \"a \\n \", text)"
+            ]
+        );
+        assert_eq!(source.find("import numpy"), text.find("import numpy"));
+        assert_eq!(embedded_source("a.ipynb", "\"language\": \"R\""), None);
+    }
+
     proptest::proptest! {
         #[test]
-        fn any_text_keeps_its_length_and_its_lines(parts in "(<script|lang=\"ts\"|>|/>|</script>|---|\n|\"|é|a ){0,30}") {
-            for path in ["a.vue", "a.astro"] {
+        fn any_text_keeps_its_length_and_its_lines(parts in "(<script|lang=\"ts\"|>|/>|</script>|---|\n|\"|é|a |\\\\|u|\n\"|\"cell_type\": \"code\"\n|\"source\": \\[\n){0,30}") {
+            for path in ["a.vue", "a.astro", "a.ipynb"] {
                 let (_, source) = embedded_source(path, &parts).expect("its language is known");
                 assert_eq!(source.len(), parts.len());
                 assert_eq!(source.matches('\n').count(), parts.matches('\n').count());

@@ -145,6 +145,20 @@ function* walk({ left, right: other }) { for (const item of left) yield item.val
 }
 
 #[test]
+fn code_of_notebooks_and_modules_of_lua_are_read() {
+    let text = "{\n \"cells\": [\n  {\n   \"cell_type\": \"code\",\n   \"source\": [\n    \"import numpy as np\\n\",\n    \"\\n\",\n    \"class Row:\\n\",\n    \"    def get(self):\\n\",\n    \"        return \\\"x\\\"\\n\",\n    \"\\n\",\n    \"def show():\\n\",\n    \"    pass\"\n   ]\n  },\n  {\n   \"cell_type\": \"code\",\n   \"source\": [\n    \"from lib.store import Store\\n\",\n    \"total = 1\"\n   ]\n  }\n ]\n}\n";
+    insta::assert_snapshot!(told("a.ipynb", text), @r#"
+    8-10 Type Row
+    9-10   Method get
+    12-13 Function show
+    20-20 Value total
+    import 0 numpy -
+    import 0 lib.store Store
+    "#);
+    assert!(told("a.lua", "local text = require(\"lib.text\")\n").contains("import Path(\"lib.text\")"));
+}
+
+#[test]
 fn what_a_module_exports_is_defined_by_its_own_name() {
     let text = r#"module.exports = class Cart extends Base {
     add(item) { this.push(item); }
@@ -339,6 +353,7 @@ fn other_languages_and_dialects_are_left_to_text() {
         );
     }
     assert!(outliners.reads("a.pyi") && outliners.reads("b/a.mts"));
+    assert!(outliners.outline("py", "def a(): pass\n").is_none());
     assert!(!SandboxedParser(Outliners::new(&[])).reads("a.py"));
 }
 
