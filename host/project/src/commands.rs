@@ -12,6 +12,8 @@ use crate::{EvidencePlace, ProjectCommand, ProjectFile, ProjectKind, Purpose};
 const COMMANDS_MAX: usize = 4;
 /// Packages below the target whose commands are collected.
 const PACKAGES_MAX: usize = 8;
+/// Programs of one package whose commands are collected.
+const PROGRAMS_MAX: usize = 3;
 /// Longest script that is kept, in bytes.
 const SCRIPT_BYTES_MAX: usize = 120;
 
@@ -105,38 +107,43 @@ impl CommandCollector<'_, '_> {
         let mut all = Vec::new();
         for found in self.found.iter().filter(|found| found.package == at) {
             let by_rule = |rule| self.by_rule(at, rule, found.rule.is_beside_code);
-            all.extend(found.rule.command.iter().filter_map(by_rule));
+            all.extend(found.rule.command.iter().flat_map(by_rule));
         }
         all.extend(self.of_manifests(at));
         all
     }
 
-    fn by_rule(&self, at: usize, rule: &CommandRule, is_beside_code: bool) -> Option<Candidate> {
-        let place = self
-            .tree
-            .find_places(at, &rule.evidence, self.files)
-            .into_iter()
-            .next()?;
+    fn by_rule(&self, at: usize, rule: &CommandRule, is_beside_code: bool) -> Vec<Candidate> {
+        let places = self.tree.find_places(at, &rule.evidence, self.files);
         if !rule.dependencies.is_empty() && !self.declares(at, &rule.dependencies) {
-            return None;
+            return Vec::new();
         }
-        let command = self.fill(at, &rule.command, &place.path)?;
-        let command = ProjectCommand {
-            purpose: rule.purpose,
-            command: if rule.from_root {
-                command
-            } else {
-                self.in_folder(at, command)
-            },
-            script: String::new(),
-            place,
+        let candidate = |place: EvidencePlace| {
+            let command = self.fill(at, &rule.command, &place.path)?;
+            let command = ProjectCommand {
+                purpose: rule.purpose,
+                command: if rule.from_root {
+                    command
+                } else {
+                    self.in_folder(at, command)
+                },
+                script: String::new(),
+                place,
+            };
+            Some(Candidate {
+                command,
+                is_fallback: rule.is_fallback,
+                is_whole: rule.is_whole,
+                is_beside_code,
+            })
         };
-        Some(Candidate {
-            command,
-            is_fallback: rule.is_fallback,
-            is_whole: rule.is_whole,
-            is_beside_code,
-        })
+        // Each program of a package has a command of its own.
+        let count = if rule.command.contains("./{here}") {
+            PROGRAMS_MAX
+        } else {
+            1
+        };
+        places.into_iter().take(count).filter_map(candidate).collect()
     }
 
     /// True if a manifest of a package or around it declares one of these.

@@ -227,7 +227,10 @@ pub fn detect_project(tree: &ProjectTree<'_>, files: &[ProjectFile]) -> ProjectF
         let found: &tree::FoundRule<'_> = found;
         found.starts.iter().filter(move |start| !is_listed(found, start))
     };
-    for start in found.iter().flat_map(own) {
+    // A program that starts all others comes first.
+    let mut ordered: Vec<&tree::FoundRule<'_>> = found.iter().collect();
+    ordered.sort_by_key(|found| !found.rule.command.iter().any(|command| command.is_whole));
+    for start in ordered.into_iter().flat_map(own) {
         if !starts.iter().any(|known| known.place.path == start.place.path) && starts.len() < STARTS_MAX {
             starts.push(start.clone());
         }
