@@ -100,7 +100,7 @@ impl Readme {
             }
             Some(start)
         };
-        let denies = Regex::new(r"^\s*(not|no longer)\b").expect("the expression is a constant");
+        let denies = Regex::new(r"^\s*(not|no longer|(only )?(available|distributed|licensed|maintained|published|released|supported|tested))\b").expect("the expression is a constant");
         let is_introduction = |paragraph: &&ReadmeParagraph| {
             let text = paragraph.words.text.as_str();
             let verb = introduces.find(text);
@@ -282,13 +282,19 @@ fn read_markdown(lines: &[FileLine], names: &[String]) -> Readme {
     };
     let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
     let (mut in_html, mut welcome, mut is_about) = (None, None, false);
+    let mut aside_level: Option<HeadingLevel> = None;
     let mut reader = MarkdownReader::default();
     for (event, range) in Parser::new_ext(&source, Options::ENABLE_TABLES | Options::ENABLE_GFM).into_offset_iter() {
         match reader.step(event, range) {
             Some(MarkdownBlock::Heading(block, level)) => {
                 let is_title = title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty();
                 // A project may have the name of such a section: Testify.
-                reader.is_aside = !is_title && is_aside(&block.text);
+                // The sections below a section about news are news, too.
+                aside_level = aside_level.filter(|aside| level > *aside);
+                if !is_title && is_aside(&block.text) {
+                    aside_level = aside_level.or(Some(level));
+                }
+                reader.is_aside = aside_level.is_some();
                 is_about = asks_what_it_is(&block.text);
                 is_leading &= level == HeadingLevel::H1;
                 if is_title {
@@ -727,6 +733,9 @@ mod tests {
             "# Shop\n\nVisit the site of the shop for documents.\n\nShop, a project of shops, is a list of carts.\n";
         let expected = "Shop, a project of shops, is a list of carts.".to_owned();
         assert_eq!(told("README.md", text).1, Some((expected, 5)));
+        let text = "# Shop\n\n## News\n\n### Today\n\nThe shop has two new carts since today.\n\n## Description\n\nCarts that show what they cost.\n";
+        let expected = "Carts that show what they cost.".to_owned();
+        assert_eq!(told("README.md", text).1, Some((expected, 11)));
         let text = "# Shop\n\nA cart costs money and time. Enter Shop. Shop is a list of carts.\n";
         assert_eq!(
             told("README.md", text).1,
