@@ -46,8 +46,9 @@ pub(super) fn map_parts(survey: &Survey, target: &str) -> (String, Vec<CountRow>
     let is_package = |path: &str| PACKAGE_MANIFESTS.contains(&file_name(path)) || is_dotnet_project(path);
     let is_deployment = |path: &str| DEPLOYMENT_FILES.contains(&file_name(path));
     let mut packages = package_rows(survey, target, 2, survey.sources(), is_package);
-    if packages.is_empty() {
-        packages = package_rows(survey, target, DEPLOYMENTS_MIN, survey.files.iter(), is_deployment);
+    let deployments = package_rows(survey, target, DEPLOYMENTS_MIN, survey.files.iter(), is_deployment);
+    if deployments.len() > packages.len() {
+        packages = deployments;
     }
     if !packages.is_empty() {
         return (target.to_owned(), packages);

@@ -23,6 +23,8 @@ use tool_repository::path::join_path;
 
 /// Lines of an overview of one page, without its title.
 const PAGE_LINES: usize = 38;
+/// Folders that a map names without describing them.
+const NAMED_MAX: usize = 32;
 /// Commands of one purpose on a page.
 const COMMANDS_MAX: usize = 2;
 /// Files that a reader should look at first.
@@ -412,7 +414,14 @@ fn write_map(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], definitio
         };
     }
     if parts.len() > ROWS_MAX {
-        let _ = writeln!(text, "- … and {} more", parts.len() - ROWS_MAX);
+        let others = parts.iter().skip(ROWS_MAX).filter(|part| part.name.ends_with('/'));
+        let names: Vec<String> = others.take(NAMED_MAX).map(|part| quote_code(&part.name)).collect();
+        let names = if names.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", names.join(", "))
+        };
+        let _ = writeln!(text, "- … and {} more{names}", parts.len() - ROWS_MAX);
     }
     text
 }
