@@ -252,6 +252,36 @@ fn content_paths(brief: &AnalystTask, survey: &Survey) -> Vec<String> {
     of_target.filter(|path| !documents.contains(path)).cloned().collect()
 }
 
+/// Folders with a licence of their own and without a manifest: the code of others.
+fn copied_folders(survey: &Survey) -> Vec<&str> {
+    let is_licence = |path: &str| {
+        let name = file_name(path).to_ascii_lowercase();
+        ["license", "licence", "copying"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    let folders = survey.files.iter().filter(|file| is_licence(&file.path));
+    let folders = folders
+        .map(|file| parent_directory(&file.path))
+        .filter(|folder| !folder.is_empty());
+    let is_manifest = |path: &str| {
+        let ends = [".csproj", ".fsproj", ".gemspec", ".cabal"];
+        MANIFESTS.contains(&file_name(path)) || ends.iter().any(|end| path.ends_with(end))
+    };
+    let own = survey.files.iter().filter(|file| is_manifest(&file.path));
+    let packages: BTreeSet<&str> = own.map(|file| parent_directory(&file.path)).collect();
+    let all = survey.sources().count();
+    let holds_few = |folder: &str| {
+        let inside = survey
+            .sources()
+            .filter(|file| strip_directory(&file.path, folder).is_some());
+        inside.count() * 2 < all
+    };
+    folders
+        .filter(|folder| !packages.contains(folder) && holds_few(folder))
+        .collect()
+}
+
 /// Sources that are searched for central symbols: the chosen files first, then the shallowest, then the largest.
 fn symbol_files<'s>(brief: &AnalystTask, survey: &'s Survey) -> Vec<&'s ListedFile> {
     let language = survey.main_language();
@@ -261,7 +291,10 @@ fn symbol_files<'s>(brief: &AnalystTask, survey: &'s Survey) -> Vec<&'s ListedFi
         .sources()
         .filter(|file| survey.language(&file.path) == language)
         .collect();
-    for is_aside in [is_beside_project, central::is_made_by_tool] {
+    let copied = copied_folders(survey);
+    let is_copied = |path: &str| copied.iter().any(|folder| strip_directory(path, folder).is_some());
+    let asides: [&dyn Fn(&str) -> bool; 3] = [&is_beside_project, &central::is_made_by_tool, &is_copied];
+    for is_aside in asides {
         if sources.iter().any(|file| !is_aside(&file.path)) {
             sources.retain(|file| !is_aside(&file.path));
         }

@@ -23,6 +23,8 @@ const SYMBOLS_MAX: usize = 8;
 const SHARED_DEFINITIONS_MIN: u64 = 8;
 /// A gem's main module with at least this many methods is more than a namespace.
 const INTERFACE_METHODS_MIN: usize = 5;
+/// Bytes of the file of a module that only names those below it.
+const NAMESPACE_BYTES_MAX: f64 = 8000.0;
 /// Most points of a type for its methods.
 const METHOD_POINTS_MAX: i32 = 4;
 /// Most points of a name for the other definitions that mention it.
@@ -379,9 +381,15 @@ impl CandidateJudge {
     /// True for the main module of a gem. It is opened in every file and only repeats the project's name, unless the
     /// main file gives it methods.
     fn is_namespace(&self, hit: &SearchHit, name: &str) -> bool {
-        hit.text.trim_start().starts_with("module ")
-            && self.project.contains(&name.to_ascii_lowercase())
-            && !self.has_interface
+        let lower = name.to_ascii_lowercase();
+        // The module of an application or of its pages, which Phoenix generates.
+        let is_small = self
+            .bytes
+            .get(&hit.path)
+            .is_none_or(|bytes| *bytes < NAMESPACE_BYTES_MAX);
+        let is_of_phoenix = hit.text.starts_with("defmodule ") && parent_directory(&hit.path) == "lib" && is_small;
+        hit.text.trim_start().starts_with("module ") && self.project.contains(&lower) && !self.has_interface
+            || is_of_phoenix && (self.stems.contains(&format!("{lower}web")) || lower.ends_with("web"))
     }
 
     fn points(&self, hit: &SearchHit, name: &str) -> i32 {
@@ -417,6 +425,10 @@ impl CandidateJudge {
         if is_beside_project(&hit.path) {
             points -= 4;
         }
+        // Pages show what the application is about.
+        if hit.path.split('/').any(|folder| folder.ends_with("_web")) {
+            points -= 2;
+        }
         if is_type && is_of_domain(&hit.path) {
             points += 2;
         }
@@ -430,7 +442,11 @@ impl CandidateJudge {
         // Names of generated parsers begin with `yy`.
         let is_internal = hit.text.starts_with("static ") || hit.text.starts_with("pub(");
         let is_standard = detect_language(&hit.path) == Some("Rust") && STANDARD_NAMES.contains(&name);
-        if is_internal || is_standard || matches!(name, "Error" | "Result" | "priv") || lower.starts_with("yy") {
+        if is_internal
+            || is_standard
+            || matches!(name, "Error" | "Extensions" | "Program" | "Result" | "Startup" | "priv")
+            || lower.starts_with("yy")
+        {
             points -= 4;
         }
         if name.starts_with('_') || is_failure(name) || is_type && words_of(after).any(is_failure) {
