@@ -53,7 +53,7 @@ const PACKAGE_OF_NEXT: &str =
 
 #[test]
 fn each_framework_is_found_with_its_run_command_and_its_start() {
-    let cases: [(Tree<'_>, [&str; 3]); 30] = [
+    let cases: [(Tree<'_>, [&str; 3]); 33] = [
         (
             &[
                 ("requirements.txt", "Django>=5\n"),
