@@ -70,7 +70,11 @@ async fn compare(op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
         checks: checks_before,
     }) = op.baseline.get()
     else {
-        return Next::End(Closing::saying(text));
+        // An installation changes files even where nothing may be written, and then there was no first run.
+        let verification = Verification::Missing("the tests did not run before the change".to_owned());
+        text.push_str(&format!("\n{}", verification.line()));
+        let problem = verification.problem(op.task.request.verification);
+        return Next::End(Closing { text, problem });
     };
     let after = match before {
         SuiteRun::Ran(results) if results.timed_out => None,
