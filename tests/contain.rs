@@ -297,6 +297,26 @@ fn a_suite_that_forks_without_end_is_ended() {
     assert!(is_held, "{text}");
 }
 
+/// Writes to a place until it is full, and fails as any program does there.
+fn fill(place: &str) -> String {
+    format!(
+        "import os\n\n\ndef test_fill():\n    with open({place:?}, 'wb') as file:\n        \
+         os.posix_fallocate(file.fileno(), 0, 1 << 29)\n        while True:\n            file.write(bytes(1 << 20))\n"
+    )
+}
+
+#[test]
+fn a_file_system_that_is_full_is_the_reason_and_no_failing_test() {
+    for place in ["/tmp/fill", "/dev/shm/fill", "fill"] {
+        let (home, repository) = (Home::offline(), repository(&[("test_fill.py", &fill(place))]));
+        let finished = run_tests(&home, repository.path(), "{}").expect(1);
+        holds(
+            &finished.stderr,
+            &["The run was ended: the files that it wrote do not fit"],
+        );
+    }
+}
+
 #[test]
 fn an_honest_suite_notices_nothing() {
     let suite = r#"

@@ -61,8 +61,7 @@ const PROC_HIDDEN: [&str; 21] = [
     "vmallocinfo",
 ];
 
-/// Builds the root and moves there. Returns handles of the file systems that take what the run writes to its repository
-/// and its build output.
+/// Builds the root and moves there. Returns handles of the file systems that take what the run writes.
 pub(super) fn build_root(spec: &RunSpec) -> StepResult<Vec<OwnedFd>> {
     // Otherwise mounts made here could propagate to other namespaces, and theirs to this one.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -333,7 +332,7 @@ fn mount_places(spec: &RunSpec, mounts: &Mounts) -> StepResult<Vec<OwnedFd>> {
         };
         add(outside, RootMount::Covered(tree, ".packages".to_owned()));
     }
-    let mut written = Vec::new();
+    let mut written = vec![open_handle(&scratch).at("making private places")?];
     let is_layered = |build: &BuildFolder| build.writes != BuildWrites::Kept || build.source.is_none();
     let layers = spec.builds.iter().any(is_layered);
     let build_layers = Path::new(NEW).join(".builds");
