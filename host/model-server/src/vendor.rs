@@ -22,7 +22,7 @@ pub enum Vendor {
     Gemini,
     /// DeepSeek V4 and Kimi K3: reasoning must go back with each answer that has calls.
     Reasoning,
-    /// Mistral: identifiers have nine characters.
+    /// Mistral: identifiers have nine characters, and no message of the user follows results of tools.
     Mistral,
 }
 
@@ -144,6 +144,15 @@ fn check_reasoning(body: &Value) -> Result<(), String> {
 
 fn check_mistral(body: &Value) -> Result<(), String> {
     let is_fit = |id: &str| id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
+    let roles: Vec<&str> = body["messages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|message| message["role"].as_str())
+        .collect();
+    if roles.windows(2).any(|pair| pair == ["tool", "user"]) {
+        return Err("Unexpected role 'user' after role 'tool'".to_owned());
+    }
     check_ids(body, is_fit, "Tool call id must be a-z, A-Z, 0-9, with a length of 9.")
 }
 

@@ -116,6 +116,9 @@ impl Wire for ChatWire {
         if self.learned.facts().wants_reasoning {
             messages.iter_mut().for_each(add_reasoning);
         }
+        if self.id_form() == IdForm::Nine {
+            join_to_results(&mut messages);
+        }
         let mut body = json!({
             "model": self.model,
             "messages": messages,
@@ -261,6 +264,18 @@ fn push_user(messages: &mut Vec<Value>, text: &str) {
         Some(Value::String(content)) => *content = format!("{content}\n\n{text}"),
         _ => messages.push(json!({"role": "user", "content": text})),
     }
+}
+
+/// Mistral refuses a user message after results of tools, so its text follows the last of them, outside of the labels.
+fn join_to_results(messages: &mut Vec<Value>) {
+    messages.dedup_by(|message, before| {
+        let is_behind = before["role"] == "tool" && message["role"] == "user";
+        if is_behind && let (Some(text), Value::String(result)) = (message["content"].as_str(), &mut before["content"])
+        {
+            result.push_str(&format!("\n\n{text}"));
+        }
+        is_behind
+    });
 }
 
 /// An empty answer is left out, because servers refuse an assistant message without content and calls.

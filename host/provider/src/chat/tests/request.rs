@@ -89,6 +89,45 @@ fn chat_18_a_request_as_it_is_sent() {
 }
 
 #[test]
+fn no_user_message_follows_results_for_a_model_that_refuses_it() {
+    let results = vec![ToolResult {
+        call_id: "a".into(),
+        name: "read_file".into(),
+        text: "x = 1".into(),
+        is_error: false,
+        origin: crate::TextOrigin::Repository,
+    }];
+    let messages = [Message::ToolResults { results }, user("Go on.")];
+    let request = ModelRequest {
+        system: "",
+        messages: &messages,
+        tools: &[],
+        max_tokens: None,
+        mark: LabelMark(7),
+    };
+    let contents = |model: &str| {
+        let settings = ProviderSettings {
+            model: model.to_owned(),
+            ..settings(ProviderName::Local)
+        };
+        let body = ChatWire::new(&settings).body(&request);
+        let messages = body["messages"].as_array().cloned().expect("messages");
+        let content = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+        messages[1..].iter().map(content).collect::<Vec<_>>()
+    };
+    let result = labelled_result("x = 1");
+    assert_eq!(contents("gpt"), [result.clone(), "Go on.".to_owned()]);
+    assert_eq!(contents("mistral-large"), [format!("{result}\n\nGo on.")]);
+}
+
+fn labelled_result(text: &str) -> String {
+    let mark = LabelMark(7);
+    format!(
+        "<tool-output-{mark} tool=\"read_file\" status=\"ok\" origin=\"repository\">\n{text}\n</tool-output-{mark}>"
+    )
+}
+
+#[test]
 fn chat_18_no_bound_of_the_output_unless_set() {
     let bound = |name, max| {
         let body = request_body(name, &[user("hello")], max);
