@@ -372,3 +372,31 @@ fn a_check_that_was_clean_and_fails_is_named_with_exit_code_1() {
         &["- Verified by the checks `lint`; the test runner exited with 0, and no test was counted\n"],
     );
 }
+
+#[test]
+fn the_first_tests_see_nothing_of_a_change_that_the_model_makes_beside_them() {
+    let project = Project {
+        files: &[
+            (
+                "Makefile",
+                "test:\n\tcp add.c first.c\n\tsleep 1\n\tcmp add.c first.c\n",
+            ),
+            ("add.c", "int add(int a, int b)\n{\n    return a + b;\n}\n"),
+        ],
+        ..C
+    };
+    let repository = folder(project.files);
+    let (server, home) = scripted(rounds(&project, project.good));
+    let mut command = refactor(&home, repository.path(), project.toolchain);
+    let finished = finish(command.output().expect("it starts")).expect(0);
+    holds(
+        &finished.stdout,
+        &[
+            "- Tests before the change: PASSED: exit status 0 in ",
+            "- Tests after the change: PASSED: exit status 0 in ",
+        ],
+    );
+    let messages = |request: usize| server.requests()[request].body["messages"].to_string();
+    assert!(!messages(0).contains("# Tests before any change"));
+    holds(&messages(2), &["# Tests before any change"]);
+}

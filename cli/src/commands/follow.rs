@@ -113,7 +113,11 @@ impl WaitState {
         match event {
             Event::Live { line } => self.status.detail(line),
             Event::Selection { .. } => self.wait_for(format!("waiting for {}", self.model)),
-            Event::Token { .. } => self.wait_for(format!("{} is writing", self.model)),
+            Event::Token { .. } => {
+                // The first tests of a refactor run beside the model.
+                let running = self.skills.iter().map(|name| format!(", {name}")).collect::<String>();
+                self.wait_for(format!("{} is writing{running}", self.model));
+            }
             Event::Skill { name, .. } => {
                 self.skills.push(name.clone());
                 self.wait_for(self.skills.join(", "));
