@@ -206,6 +206,35 @@ async fn the_first_tests_end_with_a_provider_that_fails() {
     assert!(events.iter().any(ended), "{events:?}");
 }
 
+#[tokio::test]
+async fn tests_that_failed_over_the_same_files_are_not_run_again_before_a_change() {
+    let tests = || vec![Act::Call("run_tests", json!({}))];
+    let fine = || vec![Act::Say("It is fine.")];
+    let rounds = vec![tests(), fine(), tests(), fine(), tests(), fine(), tests(), fine()];
+    let world = world("FAILED t.py::test_a\n1 failed, 4 passed in 1.0s\n", rounds);
+    let told = |events: &[Event]| {
+        let is_it = |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("not run again"));
+        events.iter().any(is_it)
+    };
+    let (_, first) = world.run(refactor(&world)).await;
+    assert_eq!(
+        (runs(&first), told(&first)),
+        (2, false),
+        "the host's run and the model's"
+    );
+    let (result, second) = world.run(refactor(&world)).await;
+    assert_eq!((runs(&second), told(&second)), (1, true), "{}", result.output);
+    let words = "- Tests as they are: FAILED: 1 failed, 4 passed in 1.0 s (in an earlier session over the same files)";
+    assert!(result.output.contains(words), "{}", result.output);
+    let mut request = refactor(&world);
+    request.verification = VerificationRule::Required;
+    let (_, third) = world.run(request).await;
+    assert_eq!((runs(&third), told(&third)), (2, false), "a verdict from nothing");
+    fs::write(world.repository().join("src/main.py"), "print(2)\n").expect("it can be written");
+    let (_, fourth) = world.run(refactor(&world)).await;
+    assert_eq!((runs(&fourth), told(&fourth)), (2, false), "another state");
+}
+
 // ---- refusals ----
 
 #[tokio::test]

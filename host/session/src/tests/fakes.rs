@@ -109,9 +109,9 @@ impl FakeEngine {
                         }
                         std::thread::sleep(Duration::from_millis(2));
                     }
-                    test_report(TestRunner::Pytest, 0, &output, &[]).result
+                    report_of(&output).result
                 }
-                Ok(output) => test_report(TestRunner::Pytest, 0, &output, &[]).result,
+                Ok(output) => report_of(&output).result,
                 Err(_) => Err(failure("not-found", "no test suite found")),
             },
             "commit" => {
@@ -145,6 +145,12 @@ impl FakeEngine {
 /// The file that holds what the runner prints.
 fn output_of_tests(context: &CallContext) -> std::path::PathBuf {
     context.repository.root().join("output.txt")
+}
+
+/// Outcome of a call of `run_tests` whose runner printed `output`, with a line for each failing test.
+fn report_of(output: &str) -> CallReport {
+    let failing: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("FAILED ")).collect();
+    test_report(TestRunner::Pytest, i32::from(!failing.is_empty()), output, &failing)
 }
 
 /// Outcome of a call of `run_tests` whose runner took a second and printed `output`.
@@ -277,7 +283,7 @@ impl Engine for FakeEngine {
         let tests = fs::read_to_string(output_of_tests(context))
             .ok()
             .filter(|_| name == "run_tests");
-        let tests = tests.and_then(|output| test_report(TestRunner::Pytest, 0, &output, &[]).receipt?.tests);
+        let tests = tests.and_then(|output| report_of(&output).receipt?.tests);
         let receipt = Receipt {
             verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
             tests,

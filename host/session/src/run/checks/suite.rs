@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -56,7 +57,7 @@ pub(crate) enum SuiteRun {
 }
 
 /// Results of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TestSuiteResults {
     /// The run in one line: `PASSED: 7 passed in 0.3 s`.
     pub(crate) verdict: String,

@@ -4,6 +4,7 @@
 use super::{Baseline, Closing, DraftAnswer, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
 use crate::run::checks::project_checks;
+use crate::run::checks::remembered;
 use crate::run::checks::suite::{self, SuiteRun};
 use crate::run::checks::verification::{CheckEvidence, Verification};
 use crate::run::judge;
@@ -37,7 +38,7 @@ async fn run_baseline(op: &OperationRun<'_>) {
     if op.job.plan.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
         return;
     }
-    let tests = suite::run_suite(op, &[]).await;
+    let tests = remembered::run_suite_once(op).await;
     let checks = if op.task.request.no_checks || op.tools.is_stopped() {
         Vec::new()
     } else {
