@@ -219,7 +219,9 @@ impl PastConversation {
         // A summary in this turn may have moved the index.
         let first = self.turns.last().map_or(first, |turn| turn.first);
         let own = self.messages.get(first..).unwrap_or_default();
-        let is_unanswered = own.iter().all(|message| matches!(message, Message::User { .. })) && rest.is_empty();
+        // Calls without a message of the model are the host's.
+        let has_no_answer = own.iter().all(|message| matches!(message, Message::User { .. }));
+        let is_unanswered = has_no_answer && rest.said.trim().is_empty();
         let problem = summary.problem.as_ref().map(|problem| &problem.kind);
         if first > 0 && is_unanswered && problem == Some(&ErrorKind::ProviderRejected) {
             // The provider would refuse these messages again. The restrictions of the turn stay.
@@ -325,12 +327,6 @@ impl PastConversation {
 struct UnrecordedParts {
     said: String,
     calls: Vec<ToolEntry>,
-}
-
-impl UnrecordedParts {
-    fn is_empty(&self) -> bool {
-        self.said.trim().is_empty() && self.calls.is_empty()
-    }
 }
 
 /// The request of a session in the user's words.
