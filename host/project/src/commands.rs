@@ -1,10 +1,13 @@
-//! The commands of a project: those of its frameworks and tools, and the scripts that its manifests name.
+//! The commands of a project: those of its frameworks and tools, the suites of its tests and checks, and the scripts that
+//! its manifests name.
 
 use serde_json::Value;
 
 use crate::kinds::kind_of;
 use crate::manifests::{line_of_json_key, numbered_lines, read_dependencies, read_json};
 use crate::rules::CommandRule;
+use crate::runners::{TestRunner, all_runners};
+use crate::suites::{SuiteFinder, TestSuite, stated_manager};
 use crate::tree::{FoundRule, ProjectTree, is_named, join, strip_folder};
 use crate::{EvidencePlace, ProjectCommand, ProjectFile, ProjectKind, Purpose};
 
@@ -16,6 +19,13 @@ const PACKAGES_MAX: usize = 8;
 const PROGRAMS_MAX: usize = 3;
 /// Longest script that is kept, in bytes.
 const SCRIPT_BYTES_MAX: usize = 120;
+
+/// What the runners of these purposes are for.
+const SUITE_PURPOSES: [(&str, Purpose); 3] = [
+    ("tests", Purpose::Test),
+    ("lint", Purpose::Lint),
+    ("types", Purpose::Lint),
+];
 
 /// A command before the choice.
 struct Candidate {
@@ -31,6 +41,7 @@ struct CommandCollector<'t, 'a> {
     tree: &'t ProjectTree<'a>,
     files: &'t [ProjectFile],
     found: &'t [FoundRule<'t>],
+    suites: Vec<(Purpose, TestSuite)>,
 }
 
 /// Collects the commands, by purpose.
@@ -39,7 +50,13 @@ pub(crate) fn collect_commands(
     files: &[ProjectFile],
     found: &[FoundRule<'_>],
 ) -> Vec<ProjectCommand> {
-    let collector = CommandCollector { tree, files, found };
+    let suites = find_suites(tree, files);
+    let collector = CommandCollector {
+        tree,
+        files,
+        found,
+        suites,
+    };
     let mut all = collector.of_package(0);
     let is_application = |at: usize| {
         let mut own = found.iter().filter(|found| found.package == at);
@@ -79,6 +96,25 @@ pub(crate) fn collect_commands(
     choose(all)
 }
 
+/// The suites of the tests and checks that people start by hand, without those that are a part of another.
+fn find_suites(tree: &ProjectTree<'_>, files: &[ProjectFile]) -> Vec<(Purpose, TestSuite)> {
+    let paths: Vec<&str> = tree.paths().collect();
+    let read = |path: &str| Some(files.iter().find(|file| file.path == path)?.text.clone());
+    let of_purpose = |(name, purpose): (&str, Purpose)| {
+        let is_eligible = |runner: &&TestRunner| runner.purpose == name && !runner.on_request;
+        let finder = SuiteFinder {
+            target: tree.target,
+            paths: &paths,
+            read: &read,
+            runners: &all_runners().iter().filter(is_eligible).collect::<Vec<_>>(),
+        };
+        let mut suites = finder.find_each();
+        suites.retain(|suite| !suite.is_part && !suite.runner.command.is_empty());
+        suites.into_iter().map(move |suite| (purpose, suite))
+    };
+    SUITE_PURPOSES.into_iter().flat_map(of_purpose).collect()
+}
+
 /// The first commands of each purpose, without those that any other replaces.
 fn choose(all: Vec<Candidate>) -> Vec<ProjectCommand> {
     let mut chosen: Vec<ProjectCommand> = Vec::new();
@@ -104,13 +140,61 @@ fn is_plain_path(path: &str) -> bool {
 
 impl CommandCollector<'_, '_> {
     fn of_package(&self, at: usize) -> Vec<Candidate> {
-        let mut all = Vec::new();
-        for found in self.found.iter().filter(|found| found.package == at) {
-            let by_rule = |rule| self.by_rule(at, rule, found.rule.is_beside_code);
-            all.extend(found.rule.command.iter().flat_map(by_rule));
-        }
+        // The tool of a workspace runs the suites of its packages.
+        let is_workspace = |found: &&FoundRule<'_>| found.rule.kind == Some(ProjectKind::Workspace);
+        let own = self.found.iter().filter(|found| found.package == at);
+        let (workspace, others): (Vec<_>, Vec<_>) = own.partition(is_workspace);
+        let by_rules = |found: Vec<&FoundRule<'_>>| {
+            let of_rule = |found: &FoundRule<'_>| {
+                let rules = found.rule.command.iter().filter(|rule| rule.runner.is_none());
+                let commands = rules.flat_map(|rule| self.by_rule(at, rule, found.rule.is_beside_code));
+                commands.collect::<Vec<_>>()
+            };
+            found.into_iter().flat_map(of_rule).collect::<Vec<_>>()
+        };
+        let mut all = by_rules(workspace);
+        let folder = self.tree.packages[at].folder;
+        let suites = self.suites.iter().filter(|(_, suite)| suite.directory == folder);
+        let mut suites: Vec<(bool, Candidate)> = suites
+            .filter_map(|(purpose, suite)| self.by_suite(at, *purpose, suite))
+            .collect();
+        // The tests of a framework before those of its assets.
+        suites.sort_by_key(|(is_of_framework, _)| !is_of_framework);
+        all.extend(suites.into_iter().map(|(_, candidate)| candidate));
+        all.extend(by_rules(others));
         all.extend(self.of_manifests(at));
         all
+    }
+
+    /// The command of a suite: as a framework has it, then with true, else as its runner has it.
+    fn by_suite(&self, at: usize, purpose: Purpose, suite: &TestSuite) -> Option<(bool, Candidate)> {
+        let own = self.found.iter().filter(|found| found.package == at);
+        let mut rules = own.flat_map(|found| &found.rule.command);
+        let of_framework = rules.find_map(|rule| {
+            let is_for_it = rule.runner.as_ref() == Some(&suite.runner.name);
+            let own = is_for_it.then(|| self.by_rule(at, rule, false));
+            own.into_iter().flatten().next()
+        });
+        if let Some(of_framework) = of_framework {
+            return Some((true, of_framework));
+        }
+        let value = suite.value.clone().unwrap_or_default();
+        let command = suite.runner.command.replace("{value}", &value);
+        let command = self.fill(at, &command, &suite.place.path)?;
+        let script = value[..value.floor_char_boundary(SCRIPT_BYTES_MAX.min(value.len()))].to_owned();
+        let command = ProjectCommand {
+            purpose,
+            command: self.in_folder(at, command),
+            script,
+            place: suite.place.clone(),
+        };
+        let candidate = Candidate {
+            command,
+            is_fallback: suite.is_guess,
+            is_whole: false,
+            is_beside_code: false,
+        };
+        Some((false, candidate))
     }
 
     fn by_rule(&self, at: usize, rule: &CommandRule, is_beside_code: bool) -> Vec<Candidate> {
@@ -210,6 +294,11 @@ impl CommandCollector<'_, '_> {
         let maven = if has("mvnw") { "./mvnw" } else { "mvn" };
         let gradle = if has("gradlew") { "./gradlew" } else { "gradle" };
         let manager = self.node_manager(at).0;
+        let script = if manager == "yarn" {
+            "yarn".to_owned()
+        } else {
+            format!("{manager} run")
+        };
         let execute = match manager {
             "npm" => "npx",
             "bun" => "bunx",
@@ -223,6 +312,7 @@ impl CommandCollector<'_, '_> {
             .replace("{gradle}", gradle)
             .replace("{npm}", manager)
             .replace("{npx}", execute)
+            .replace("{script}", &script)
             .replace("{module}", &module)
             .replace("{file}", inside)
             .replace("{folder}", folder)
@@ -233,10 +323,11 @@ impl CommandCollector<'_, '_> {
 
     /// The package manager of npm packages: by its lock file, else by the manifest; with the file that shows it.
     fn node_manager(&self, at: usize) -> (&'static str, Option<String>) {
-        const LOCKS: [(&str, &str); 7] = [
+        const LOCKS: [(&str, &str); 8] = [
             ("pnpm-lock.yaml", "pnpm"),
             ("pnpm-workspace.yaml", "pnpm"),
             ("yarn.lock", "yarn"),
+            (".yarnrc.yml", "yarn"),
             ("bun.lock", "bun"),
             ("bun.lockb", "bun"),
             ("package-lock.json", "npm"),
@@ -249,12 +340,10 @@ impl CommandCollector<'_, '_> {
         }
         let manifest = self.tree.find_around(at, "package.json");
         let file = manifest.and_then(|path| self.files.iter().find(|file| file.path == path));
-        let stated = file
-            .and_then(read_json)
-            .and_then(|manifest| Some(manifest["packageManager"].as_str()?.to_owned()));
+        let stated = file.and_then(stated_manager);
         let named = ["pnpm", "yarn", "bun"]
             .into_iter()
-            .find(|name| stated.as_ref().is_some_and(|stated| stated.starts_with(name)));
+            .find(|name| stated.as_deref() == Some(*name));
         (named.unwrap_or("npm"), None)
     }
 
@@ -309,17 +398,23 @@ impl CommandCollector<'_, '_> {
                 place,
             });
         }
-        commands.extend(scripts_of(file, &manifest, |name| match (manager, name) {
+        let is_suite =
+            |command: &ProjectCommand| command.purpose == Purpose::Test && command.command.ends_with(" test");
+        let mut scripts = scripts_of(file, &manifest, |name| match (manager, name) {
             ("npm" | "pnpm" | "yarn", "test" | "start") | ("yarn", _) => format!("{manager} {name}"),
             _ => format!("{manager} run {name}"),
-        }));
+        });
+        scripts.retain(|command| !is_suite(command));
+        commands.extend(scripts);
         if manifest.get("workspaces").is_some()
             || self
                 .tree
                 .has(&join(self.tree.packages[at].folder, "pnpm-workspace.yaml"))
         {
             for purpose in [Purpose::Build, Purpose::Test] {
-                if commands.iter().all(|command| command.purpose != purpose) {
+                let folder = self.tree.packages[at].folder;
+                let has_suite = |own: &(Purpose, TestSuite)| own.0 == purpose && own.1.directory == folder;
+                if !self.suites.iter().any(has_suite) && commands.iter().all(|command| command.purpose != purpose) {
                     commands.extend(self.workspace_script(at, manager, purpose));
                 }
             }
@@ -395,8 +490,7 @@ fn purpose_of_script(name: &str) -> Option<Purpose> {
 fn scripts_of(file: &ProjectFile, manifest: &Value, command: impl Fn(&str) -> String) -> Vec<ProjectCommand> {
     let script = |(name, script): (&String, &Value)| {
         let text = script.as_str().unwrap_or_default();
-        // `npm init` writes this script for a project without tests.
-        let purpose = purpose_of_script(name).filter(|_| !text.contains("no test specified"))?;
+        let purpose = purpose_of_script(name)?;
         Some(ProjectCommand {
             purpose,
             command: command(name),

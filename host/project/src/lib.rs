@@ -10,11 +10,15 @@ mod commands;
 mod kinds;
 mod manifests;
 mod rules;
+mod runners;
+mod suites;
 mod toolchains;
 mod tree;
 
 use serde::Deserialize;
 
+pub use runners::{TestRunner, all_runners};
+pub use suites::{SuiteFinder, TestSuite};
 pub use tree::ProjectTree;
 
 /// A file that was read, from its first line on.

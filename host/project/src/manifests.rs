@@ -30,7 +30,7 @@ pub(crate) fn manifest_group(name: &str) -> Option<&'static str> {
         | "tox.ini" => "python",
         "package.json" | "deno.json" => "node",
         "Cargo.toml" => "rust",
-        "go.mod" => "go",
+        "go.mod" | "go.work" => "go",
         "pom.xml" | "build.gradle" | "build.gradle.kts" | "settings.gradle" | "settings.gradle.kts" => "java",
         "composer.json" | "artisan" => "php",
         "Gemfile" | "config.ru" => "ruby",

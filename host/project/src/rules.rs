@@ -30,7 +30,7 @@ const FILES: &[(&str, &str)] = rule_files!(
     "ansible" "terraform" "helm" "docker-compose"
     "turbo" "nx" "pnpm" "npm-workspace" "bazel" "uv-workspace" "cargo-workspace" "gradle-modules" "maven-modules" "go-work"
     "cargo" "go" "maven" "gradle" "mix" "bundler" "composer" "dotnet"
-    "python" "pytest" "unittest" "tox" "nox" "python-lint" "node-tests" "phpunit" "rspec" "rake" "just" "lint-tools" "test-scripts" "library"
+    "python" "tox" "nox" "python-lint" "node-tests" "phpunit" "rake" "just" "lint-tools" "test-scripts" "library"
 );
 
 #[derive(Debug, Deserialize)]
@@ -71,6 +71,7 @@ pub(crate) struct FrameworkRule {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileRule {
     /// Globs relative to the package: `*` within a name, `**` for any folders.
+    #[serde(default)]
     pub(crate) files: Vec<String>,
     /// Expression for a line of the file. Without one, the file's name is enough.
     pub(crate) text: Option<String>,
@@ -123,6 +124,8 @@ pub(crate) struct CommandRule {
     /// True if the command starts all programs, not one of them.
     #[serde(default)]
     pub(crate) is_whole: bool,
+    /// The runner whose suites it starts: without one in the package, the command is none.
+    pub(crate) runner: Option<String>,
     /// Any of these is a dependency, also one for development.
     #[serde(default)]
     pub(crate) dependencies: Vec<String>,
@@ -137,6 +140,12 @@ pub(crate) static RULES: LazyLock<Vec<FrameworkRule>> = LazyLock::new(|| {
     };
     FILES.iter().map(parse).collect()
 });
+
+/// The names of the data files, in the order of [`RULES`].
+#[cfg(test)]
+pub(crate) fn file_names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
 
 /// True if a path matches a glob: `*` stands for a part of a name, `**` for any number of folders.
 pub(crate) fn matches_glob(glob: &str, path: &str) -> bool {
@@ -202,9 +211,10 @@ mod tests {
         let mut listed: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         listed.sort_unstable();
         assert_eq!(listed, on_disk);
-        const KEYS: [&str; 11] = [
+        const KEYS: [&str; 12] = [
             "purpose",
             "command",
+            "runner",
             "from_root",
             "is_fallback",
             "is_whole",
