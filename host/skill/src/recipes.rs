@@ -1,4 +1,5 @@
-//! Recipes: how to find and run the tests and checks of an ecosystem. Each is a data file.
+//! Recipes: how to run the tests and checks of an ecosystem. Each is a data file. `tool-project` has a runner of the same
+//! name, which says how they are found.
 //!
 //! A recipe is a fixed argument vector with placeholders for checked names and paths. It comes from this program or,
 //! as the user's own command, from the user, and never from a repository. Unknown keys do not parse, so that every
@@ -10,8 +11,9 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use test_results::ResultFormat;
 use tool_core::api::RunPurpose;
+use tool_project::TestRunner;
 
-/// The data files, in the order of preference within a family.
+/// The data files.
 const FILES: [(&str, &str); 22] = [
     ("pytest", include_str!("recipes/pytest.toml")),
     ("django", include_str!("recipes/django.toml")),
@@ -37,8 +39,7 @@ const FILES: [(&str, &str); 22] = [
     ("make", include_str!("recipes/make.toml")),
 ];
 
-/// The data files of checks, in the order of preference. A script of the project comes before the tool that it may
-/// start.
+/// The data files of checks.
 const CHECK_FILES: [(&str, &str); 20] = [
     ("cargo-fmt", include_str!("recipes/checks/cargo-fmt.toml")),
     ("cargo-clippy", include_str!("recipes/checks/cargo-clippy.toml")),
@@ -63,12 +64,18 @@ const CHECK_FILES: [(&str, &str); 20] = [
 ];
 
 static RECIPES: LazyLock<Vec<TestRecipe>> = LazyLock::new(|| {
-    let files = FILES.iter().chain(&CHECK_FILES);
-    let parsed = files.map(|(_, text)| toml::from_str(text));
-    parsed.collect::<Result<_, _>>().expect("a test parses every recipe")
+    let parse = |runner: &'static TestRunner| {
+        let mut files = FILES.iter().chain(&CHECK_FILES);
+        let (_, text) = files.find(|(name, _)| *name == runner.name)?;
+        let mut recipe: TestRecipe = toml::from_str(text).expect("a test parses every recipe");
+        recipe.purpose = runner.purpose.parse().unwrap_or_default();
+        recipe.runner = Some(runner);
+        Some(recipe)
+    };
+    tool_project::all_runners().iter().filter_map(parse).collect()
 });
 
-/// All recipes of tests and checks, in the order of preference.
+/// All recipes of tests and checks, in the order of preference of their runners.
 pub(crate) fn all_recipes() -> &'static [TestRecipe] {
     &RECIPES
 }
@@ -89,11 +96,11 @@ pub(crate) fn find_recipe(name: &str) -> Option<&'static TestRecipe> {
 pub(crate) struct TestRecipe {
     /// Name of the data file without its extension.
     pub(crate) name: String,
-    /// Purpose of the run.
-    #[serde(default)]
+    /// Purpose of the run: that of the runner.
+    #[serde(skip)]
     pub(crate) purpose: RunPurpose,
-    /// Of a family, only the first fitting recipe for each purpose runs in a folder.
-    pub(crate) family: String,
+    #[serde(skip)]
+    runner: Option<&'static TestRunner>,
     /// Code in the host for this ecosystem, if data is not enough.
     #[serde(default)]
     pub(crate) interpreter: Interpreter,
@@ -110,21 +117,6 @@ pub(crate) struct TestRecipe {
     pub(crate) bundle: bool,
     /// Advice if the program is missing.
     pub(crate) install: String,
-    /// Extensions of the files whose tests this recipe runs; empty for all files.
-    #[serde(default)]
-    pub(crate) endings: Vec<String>,
-    /// Files that mark the folder of a suite which was found by a file beneath it.
-    #[serde(default)]
-    pub(crate) roots: Vec<String>,
-    /// True to run only on request by name.
-    #[serde(default)]
-    pub(crate) on_request: bool,
-    /// True to run only if no other recipe fits the folder.
-    #[serde(default)]
-    pub(crate) last: bool,
-    /// True if a suite below another one of the family is separate, and not a part of it.
-    #[serde(default)]
-    pub(crate) nested: bool,
     /// Programs that the run may start and that are on the `PATH` outside of the system's folders.
     #[serde(default)]
     pub(crate) programs: Vec<String>,
@@ -166,9 +158,6 @@ pub(crate) struct TestRecipe {
     /// True if build output is beside every file that a sign names, in the suite's folder and beneath it.
     #[serde(default)]
     pub(crate) modules: bool,
-    /// Signs; one is enough.
-    #[serde(default)]
-    pub(crate) detect: Vec<RecipeSign>,
     /// Environment variables of the run.
     #[serde(default)]
     pub(crate) environment: BTreeMap<String, String>,
@@ -181,6 +170,11 @@ pub(crate) struct TestRecipe {
 }
 
 impl TestRecipe {
+    /// How its suites are found.
+    pub(crate) fn runner(&self) -> &'static TestRunner {
+        self.runner.expect("each parsed recipe has one")
+    }
+
     /// The command that builds all tests, as a user would type it.
     pub(crate) fn compile_command(&self) -> String {
         let arguments = self.compile.iter().filter(|argument| *argument != "{paths}");
@@ -205,36 +199,6 @@ pub(crate) enum Interpreter {
     PythonTool,
     /// The `test` script of package.json, which names the runner.
     Script,
-}
-
-/// A sign that a recipe fits a folder.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct RecipeSign {
-    /// File in the folder, relative to it.
-    #[serde(default)]
-    pub(crate) file: Option<String>,
-    /// Glob for the names of files in the folder.
-    #[serde(default)]
-    pub(crate) glob: Option<String>,
-    /// Beginning of a line in the file.
-    #[serde(default)]
-    pub(crate) line: Option<String>,
-    /// Key of a text in the JSON file; parts are separated by dots.
-    #[serde(default)]
-    pub(crate) key: Option<String>,
-    /// Programs that test nothing: a script that starts only these does not count.
-    #[serde(default)]
-    pub(crate) idle: Vec<String>,
-    /// Targets of the Makefile, of which one is enough.
-    #[serde(default)]
-    pub(crate) targets: Vec<String>,
-    /// Files or folders, of which one must also exist in the folder or above it.
-    #[serde(default)]
-    pub(crate) near: Vec<String>,
-    /// Globs for the names of files anywhere beneath the folder.
-    #[serde(default)]
-    pub(crate) anywhere: Vec<String>,
 }
 
 /// Arguments for paths that match a glob.
@@ -304,13 +268,14 @@ mod tests {
     #[test]
     fn every_recipe_parses_and_bears_the_name_of_its_file() {
         for (name, text) in FILES.into_iter().chain(CHECK_FILES) {
-            let recipe: TestRecipe = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(recipe.name, name);
+            let parsed: TestRecipe = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(parsed.name, name);
+            let recipe = find_recipe(name).expect("it has a runner");
+            assert_eq!(recipe.purpose.name(), recipe.runner().purpose);
             let is_check = CHECK_FILES.iter().any(|(check, _)| *check == name);
             assert_eq!(recipe.purpose != RunPurpose::Tests, is_check, "{name}");
-            assert!(!recipe.detect.is_empty() || recipe.on_request, "{name} is never found");
-            assert_eq!(find_recipe(name).map(|found| &found.name), Some(&recipe.name));
         }
+        assert_eq!(all_recipes().len(), tool_project::all_runners().len());
         assert!(find_recipe("no-such-recipe").is_none());
     }
 

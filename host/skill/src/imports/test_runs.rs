@@ -30,7 +30,7 @@ use crate::CallContext;
 use crate::limits;
 use crate::recipes::{self, Interpreter, TestRecipe};
 use build_cache::{BuildCache, CacheKey, RunKind};
-use detect::{FoundSuite, SuiteFinder};
+use detect::{FoundSuite, SuiteSearch};
 use own_command::OwnCommand;
 use test_results::{ResultFormat, TestResults};
 use tool_boundary::bindings::tool::skill::tests::{Counts, FailedTest, Request, Results, Suite};
@@ -121,7 +121,7 @@ pub(super) fn run_tests(context: &CallContext, request: &Request) -> Result<Vec<
         return Ok(vec![run_own(context, &own, purpose, remaining_time(ends))]);
     }
     let files = detect::list_repository(&context.repository, &context.cancel)?;
-    let finder = SuiteFinder {
+    let finder = SuiteSearch {
         repository: &context.repository,
         cancel: &context.cancel,
         files: &files,
@@ -147,8 +147,8 @@ pub(super) fn run_tests(context: &CallContext, request: &Request) -> Result<Vec<
         }
         outcomes.push(Suite {
             recipe: suite.recipe.name.clone(),
-            directory: suite.directory.clone(),
-            reason: suite.reason.clone(),
+            directory: suite.found.directory.clone(),
+            reason: suite.found.reason.clone(),
             outcome: outcome.map_err(Into::into),
         });
     }
@@ -156,8 +156,8 @@ pub(super) fn run_tests(context: &CallContext, request: &Request) -> Result<Vec<
         let message = format!("Only {} suites run at once.", detect::SUITES_MAX);
         Suite {
             recipe: suite.recipe.name.clone(),
-            directory: suite.directory.clone(),
-            reason: suite.reason.clone(),
+            directory: suite.found.directory.clone(),
+            reason: suite.found.reason.clone(),
             outcome: Err(Failure::limit(message).with_hint("give `paths`").into()),
         }
     }));
@@ -316,7 +316,7 @@ impl SuiteRunner<'_> {
             .err()
             .is_some_and(|failure| failure.kind == FailureKind::Unavailable);
         // Test files alone do not show which of Python's two runners they are for.
-        if self.suite.is_guess && self.suite.recipe.name == "pytest" && lacks_runner {
+        if self.suite.found.is_guess && self.suite.recipe.name == "pytest" && lacks_runner {
             let unittest = recipes::find_recipe("unittest").map(|recipe| self.run_recipe(recipe));
             if let Some(Ok(other)) = unittest
                 && other
@@ -332,14 +332,14 @@ impl SuiteRunner<'_> {
 
     fn root(&self) -> PathBuf {
         let root = self.context.repository.root();
-        match self.suite.directory.as_str() {
+        match self.suite.found.directory.as_str() {
             "" => root.to_owned(),
             directory => root.join(directory),
         }
     }
 
     fn run_recipe(&self, data: &'static TestRecipe) -> Result<Results, Failure> {
-        let (context, suite) = (self.context, self.suite);
+        let (context, suite) = (self.context, &self.suite.found);
         let stand_in = tools::find_stand_in(&context.environment, context.repository.root(), &self.root(), data);
         if let Some(npm) = stand_in {
             let mut results = self.run_recipe(npm)?;
@@ -476,7 +476,7 @@ impl SuiteRunner<'_> {
         recipe: &PreparedRun,
         data: &TestRecipe,
     ) -> Result<Option<BuildCache>, Failure> {
-        let (context, suite) = (self.context, self.suite);
+        let (context, suite) = (self.context, &self.suite.found);
         if sandbox != Sandbox::Namespaces || context.policy.is_untrusted() {
             return Ok(None);
         }
@@ -505,7 +505,7 @@ impl SuiteRunner<'_> {
     /// than the limit, the rest is built from nothing.
     fn modules(&self, data: &TestRecipe, files: &FileList) -> Vec<PathBuf> {
         let (root, suite) = (self.context.repository.root(), self.root());
-        let is_module = |name: &str| data.detect.iter().any(|sign| sign.file.as_deref() == Some(name));
+        let is_module = |name: &str| data.runner().sign_files().any(|file| file == name);
         let paths = files.files.iter().map(|file| root.join(&file.path));
         let marked = paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_module));
         let mut folders: Vec<PathBuf> = marked.filter_map(|path| Some(path.parent()?.to_owned())).collect();
@@ -520,7 +520,7 @@ impl SuiteRunner<'_> {
     /// The outermost folder with the recipe's first sign, from the suite upwards.
     fn workspace(&self, data: &TestRecipe) -> PathBuf {
         let (root, suite) = (self.context.repository.root(), self.root());
-        let sign = data.detect.first().and_then(|sign| sign.file.as_deref());
+        let sign = data.runner().sign_files().next();
         let folders = suite.ancestors().take_while(|folder| folder.starts_with(root));
         let marked = folders.filter(|folder| sign.is_some_and(|name| folder.join(name).is_file()));
         marked.last().unwrap_or(&suite).to_owned()
@@ -732,5 +732,7 @@ fn counts_in(counts: &Counts) -> TestCounts {
     }
 }
 
+#[cfg(test)]
+mod agreement;
 #[cfg(test)]
 mod unit;

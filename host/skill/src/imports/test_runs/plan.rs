@@ -6,7 +6,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::OWN;
-use super::detect::{self, FoundSuite, SuiteFinder};
+use super::detect::{self, FoundSuite, SuiteSearch};
 use super::own_command::OwnCommand;
 use super::tools;
 use crate::CallContext;
@@ -16,18 +16,21 @@ use tool_core::api::{Problem, RunPurpose};
 use tool_repository::Repository;
 use tool_sandbox::environment;
 
+/// Name in place of a recipe's for a command that the project's files show and no recipe runs.
+const NO_RECIPE: &str = "none";
+
 /// A run of tests or of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedRun {
     /// Purpose of the run.
     pub purpose: RunPurpose,
-    /// Name of the recipe; `own` for the user's own command.
+    /// Name of the recipe; `own` for the user's own command, `none` for a command that no recipe runs.
     pub recipe: String,
     /// Folder of the run, relative to the root; empty for the root.
     pub directory: String,
     /// Why the host chose this recipe.
     pub reason: String,
-    /// Words of the user's own command; empty for a recipe.
+    /// Words of the user's own command, or a command that the project's files show; empty for a recipe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// True if the run happens only for paths in its folder. Without a path, the suite of a folder above runs.
@@ -52,14 +55,42 @@ pub fn plan_runs(
 ) -> Result<Vec<PlannedRun>, Problem> {
     let mut planned = Vec::new();
     for purpose in [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS) {
-        let find = |finder: &SuiteFinder<'_>| match (path, purpose) {
+        let find = |finder: &SuiteSearch<'_>| match (path, purpose) {
             (Some(path), _) => finder.find(&[path.to_owned()]),
             (None, RunPurpose::Tests) => Ok(finder.find_each()),
             (None, _) => finder.find(&[]),
         };
         planned.extend(plan(repository, environment, cancel, purpose, find)?);
     }
+    if path.is_none() && !planned.iter().any(|run| run.purpose == RunPurpose::Tests) {
+        planned.extend(shown_run(repository, cancel)?);
+    }
     Ok(planned)
+}
+
+/// The command that the files of the project show for its tests, where no recipe runs them.
+fn shown_run(repository: &Repository, cancel: &CancellationToken) -> Result<Option<PlannedRun>, Failure> {
+    let files = detect::list_repository(repository, cancel)?;
+    let purpose = RunPurpose::Tests;
+    let search = SuiteSearch {
+        repository,
+        cancel,
+        files: &files,
+        purpose,
+        wanted: None,
+    };
+    Ok(search.shown_command().map(|shown| PlannedRun {
+        purpose,
+        recipe: NO_RECIPE.to_owned(),
+        directory: String::new(),
+        reason: shown.place.path,
+        missing: Some(format!(
+            "no recipe runs it by itself: {}",
+            detect::keep_hint(&shown.command)
+        )),
+        command: shown.command.split_whitespace().map(str::to_owned).collect(),
+        paths_only: false,
+    }))
 }
 
 /// Purposes with something to run. A purpose with an invalid command is included, because its run explains the
@@ -81,7 +112,7 @@ fn plan(
     environment: &BTreeMap<String, String>,
     cancel: &CancellationToken,
     purpose: RunPurpose,
-    find: impl FnOnce(&SuiteFinder<'_>) -> Result<Vec<FoundSuite>, Failure>,
+    find: impl FnOnce(&SuiteSearch<'_>) -> Result<Vec<FoundSuite>, Failure>,
 ) -> Result<Vec<PlannedRun>, Failure> {
     let own = OwnCommand::find_command(environment, repository.state_directory(), repository.root(), purpose)?;
     if let Some(own) = own {
@@ -96,7 +127,7 @@ fn plan(
         }]);
     }
     let files = detect::list_repository(repository, cancel)?;
-    let finder = SuiteFinder {
+    let finder = SuiteSearch {
         repository,
         cancel,
         files: &files,
@@ -115,7 +146,7 @@ fn plan(
 
 fn planned_run(repository: &Repository, environment: &BTreeMap<String, String>, suite: FoundSuite) -> PlannedRun {
     let data = suite.recipe;
-    let folder = repository.root().join(&suite.directory);
+    let folder = repository.root().join(&suite.found.directory);
     let own = data.own_program.iter().chain(&data.wrapper);
     let has_own = own
         .into_iter()
@@ -129,10 +160,10 @@ fn planned_run(repository: &Repository, environment: &BTreeMap<String, String>, 
     PlannedRun {
         purpose: data.purpose,
         recipe: data.name.clone(),
-        directory: suite.directory,
-        reason: suite.reason,
+        directory: suite.found.directory,
+        reason: suite.found.reason,
         command: Vec::new(),
-        paths_only: suite.is_part,
+        paths_only: suite.found.is_part,
         missing: is_missing.then(|| format!("{} was not found on the PATH: {}", data.program, data.install)),
     }
 }

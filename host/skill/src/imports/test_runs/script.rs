@@ -48,20 +48,6 @@ pub(super) fn script_arguments(script: &str, filter: Option<&str>, paths: &[Stri
     Ok(arguments)
 }
 
-/// True for a script that starts only these programs, for example `echo "no test specified" && exit 1`.
-pub(super) fn starts_only(script: &str, programs: &[String]) -> bool {
-    let mut commands = script
-        .split(['&', '|', ';', '\n'])
-        .map(str::trim)
-        .filter(|command| !command.is_empty());
-    let is_one = |command: &str| {
-        programs
-            .iter()
-            .any(|program| command.split_whitespace().next() == Some(program))
-    };
-    !script.contains(['`', '$']) && commands.all(is_one)
-}
-
 fn narrowing_failure(script: &str, how: &str) -> Failure {
     Failure::invalid_arguments(format!(
         "The test script `{}` cannot be narrowed {how}.",
@@ -211,28 +197,6 @@ mod unit {
         ");
         assert_eq!(words("jest && eslint .", None, &[]), "");
         assert_eq!(words("ava", None, &["a.js"]), "a.js");
-    }
-
-    #[test]
-    fn a_script_of_echo_alone_tests_nothing() {
-        let idle = ["echo", "exit", "true", ":"].map(str::to_owned);
-        for script in [
-            "echo root",
-            "echo \"Error: no test specified\" && exit 1",
-            "true",
-            ": ; exit 0",
-        ] {
-            assert!(starts_only(script, &idle), "{script}");
-        }
-        for script in [
-            "echo $(jest)",
-            "echo a && jest",
-            "echo-tests",
-            "node --test",
-            "true|tap",
-        ] {
-            assert!(!starts_only(script, &idle), "{script}");
-        }
     }
 
     #[test]

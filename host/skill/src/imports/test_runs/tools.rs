@@ -33,7 +33,7 @@ pub(super) fn find_stand_in(
 /// The places that a recipe needs for its program.
 pub(super) fn tool_access(context: &CallContext, data: &TestRecipe, program: &Path) -> ToolAccess {
     // A Makefile may start any of the other programs.
-    if data.last {
+    if data.runner().last {
         return access_for_all(context);
     }
     let mut tools = ToolAccess::default();
