@@ -157,6 +157,7 @@ fn doctor_examines_in_order_and_starts_nothing() {
             "repository",
             "python",
             "node",
+            "tests",
             "sandbox",
             "helpers",
             "program"

@@ -12,16 +12,18 @@ use std::process::ExitCode;
 use host::daemon;
 use serde::Serialize;
 use tool_config::{ProviderApi, ProviderSettings};
-use tool_core::api::{BackendStatus, ErrorKind, Problem, SkillState};
+use tool_core::api::{BackendStatus, ErrorKind, Problem, RunPurpose, SkillState};
 use tool_core::disk::{self, Disk};
+use tool_core::text::clean_line;
 use tool_provider::{ProbeReport, ProbeVerdict, ServerReport};
 use tool_repository::RepositoryRules;
 use tool_sandbox::disk_space::{self, FreeSpace};
 use tool_sandbox::helper_process;
 use tool_sandbox::program_sandbox::{self, Sandbox};
 use tool_sandbox::toolchain;
+use tool_session::plan_tests;
 use tool_session::preflight::run_preflight;
-use tool_skill::SkillHost;
+use tool_skill::{PlannedRun, SkillHost};
 
 use super::skill::agreements::AgreementFinding;
 use super::{CommandContext, format_size, print_json, provider_options, skill, wait_for_answer};
@@ -574,7 +576,33 @@ fn check_surroundings(context: &CommandContext, refused: Option<Problem>) -> Res
             "install Node.js, with npm",
         ),
     };
-    Ok(vec![repository, python, node, check_sandbox(), check_helpers()])
+    let tests = check_tests(context, &root);
+    Ok(vec![repository, python, node, tests, check_sandbox(), check_helpers()])
+}
+
+/// What runs the tests here, as `tool tests` lists it, and what is missing for it.
+fn check_tests(context: &CommandContext, root: &Path) -> CheckResult {
+    const NAME: &str = "tests";
+    let planned = plan_tests(&context.backend.home, &context.backend.environment, root, None);
+    let mut tests = match planned {
+        Ok(planned) => planned,
+        Err(problem) => return CheckResult::of_problem(NAME, CheckStatus::Warn, problem),
+    };
+    tests.retain(|run| run.purpose == RunPurpose::Tests && !run.paths_only);
+    let named = |run: &PlannedRun| match (run.command.join(" "), run.directory.as_str()) {
+        (command, _) if !command.is_empty() => command,
+        (_, "") => run.recipe.clone(),
+        (_, directory) => format!("{} in {directory}", run.recipe),
+    };
+    for run in &tests {
+        if let Some((what, fix)) = run.missing.as_deref().and_then(|missing| missing.split_once(": ")) {
+            return CheckResult::warn(NAME, clean_line(&format!("{}: {what}", named(run))), clean_line(fix));
+        }
+    }
+    match tests.iter().map(named).collect::<Vec<_>>().as_slice() {
+        [] => CheckResult::ok(NAME, "no sign of them here"),
+        named => CheckResult::ok(NAME, clean_line(&named.join(", "))),
+    }
 }
 
 /// Checks the sandbox for test runs.

@@ -353,7 +353,7 @@ mod tests {
             "install make deps: README.md:4",
             "build go build ./...: `module shop`, go.mod:1",
             "run docker compose up -d: README.md:5",
-            "test go test ./...: `module shop`, go.mod:1",
+            "test go test ./...: `go.mod`",
         ];
         assert_eq!(commands_of(&files, &[]), expected);
     }
