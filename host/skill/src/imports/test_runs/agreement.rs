@@ -90,6 +90,7 @@ fn overview_list_and_skill_agree_on_the_tests_of_each_framework() {
     actix: cargo test = cargo in ``
     android: ./gradlew test = gradle in ``
     angular: npm test = npm in ``
+    ansible-role: molecule test = molecule test
     aspnet: dotnet test = dotnet in ``
     autotools: make check = make check
     axum: cargo test = cargo in ``
@@ -108,6 +109,7 @@ fn overview_list_and_skill_agree_on_the_tests_of_each_framework() {
     fastapi: cd backend && uv run pytest = pytest in `backend`
     fiber: go test ./... = go in ``
     flask: python -m pytest = pytest in ``
+    gin-in-the-root: go test ./... = go in ``
     gin: go test ./... = go in ``
     go-program: go test ./... = go in ``
     go-work: cd api && go test ./... = go in `api`
