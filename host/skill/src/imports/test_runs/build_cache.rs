@@ -33,10 +33,12 @@ use tool_sandbox::program_sandbox::{BuildFolder, BuildWrites, LAYER_FILES};
 use tool_sandbox::scratch;
 use usage::{Usage, clamp_times, is_disk_full, measure_usage};
 
-/// Limit for all caches together in bytes, which limits each of them as well.
-const BUILD_CACHE_BYTES_MAX: u64 = 10 << 30;
-/// Limit for the files of all caches together: those of ten large projects. Each takes an inode, however small it is.
-const BUILD_CACHE_ENTRIES_MAX: u64 = 1 << 20;
+/// Limit for all caches together, which limits each of them as well, and for the layers of a session together. The files
+/// are those of ten large projects; each takes an inode, however small it is.
+const BUILD_CACHE_MAX: Usage = Usage {
+    bytes: 10 << 30,
+    entries: 1 << 20,
+};
 /// Limit for the files of a repository whose contents are compared. A larger repository is built without a cache.
 const FILES_MAX: usize = 200_000;
 /// Limit for a file whose content is compared, in bytes. A larger file is compared by size and time.
@@ -80,7 +82,7 @@ pub(super) struct BuildCache {
     changed: Vec<String>,
     /// Commit of the work tree.
     commit: Option<String>,
-    bytes_max: u64,
+    limit: Usage,
 }
 
 /// A kept cache that no other run writes to.
@@ -152,7 +154,7 @@ impl BuildCache {
             record: CacheRecord::default(),
             changed: Vec::new(),
             commit: None,
-            bytes_max: BUILD_CACHE_BYTES_MAX,
+            limit: BUILD_CACHE_MAX,
         };
         if context.runs.asker == (RunAsker::Verdict { is_from_nothing: true }) {
             return Some(cache);
@@ -288,25 +290,28 @@ impl BuildCache {
     /// Measures the cache while the build of `run` writes to it, and cancels the run if the cache exceeds the limit.
     /// Returns true in that case.
     pub(super) fn watch<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> (R, bool) {
-        let written = self.written();
-        if written.is_empty() {
+        let counted = self.counted();
+        let Some(disk) = counted.first() else {
             return (run(), false);
-        }
+        };
         let (is_over, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
                     let started = std::time::Instant::now();
-                    if is_over_bound(&written, self.bytes_max) {
+                    let mut is_exceeded = is_over_bound(&counted, self.limit);
+                    // Measuring takes at most a tenth of the time. A program writes gigabytes meanwhile, and files
+                    // that it has deleted are in no folder, so the disk is looked at more often.
+                    let pause = Duration::from_secs(MEASURE_SECONDS).max(started.elapsed() * 9);
+                    let wakes = std::time::Instant::now() + pause;
+                    while !is_exceeded && std::time::Instant::now() < wakes && !has_ended.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(20));
+                        is_exceeded = is_disk_full(disk);
+                    }
+                    if is_exceeded {
                         is_over.store(true, Ordering::Relaxed);
                         cancel.cancel();
                         return;
-                    }
-                    // Measuring takes at most a tenth of the time.
-                    let pause = Duration::from_secs(MEASURE_SECONDS).max(started.elapsed() * 9);
-                    let wakes = std::time::Instant::now() + pause;
-                    while std::time::Instant::now() < wakes && !has_ended.load(Ordering::Relaxed) {
-                        std::thread::sleep(Duration::from_millis(20));
                     }
                 }
             });
@@ -317,11 +322,12 @@ impl BuildCache {
         (result, is_over.load(Ordering::Relaxed))
     }
 
-    /// The folders that the run writes to and that outlive it.
-    fn written(&self) -> Vec<PathBuf> {
+    /// The folders that count against the limit of the run: those that it writes to and that outlive it, and the other
+    /// layers of its session.
+    fn counted(&self) -> Vec<PathBuf> {
         match (self.kind, &self.kept, &self.layer) {
             (RunKind::Own, Some(kept), _) => vec![kept.folder.clone()],
-            (RunKind::Session, _, Some(layer)) => (0..self.places.len()).map(|number| layer.upper(number)).collect(),
+            (RunKind::Session, _, Some(layer)) => layer.all_uppers(),
             _ => Vec::new(),
         }
     }
@@ -345,7 +351,7 @@ impl BuildCache {
         let is_own = now.is_some_and(|now| now.is_own(context, &self.record.sessions).0);
         let Some(kept) = &self.kept else { return };
         let is_kept = is_own
-            && !is_over_bound(&self.written(), self.bytes_max)
+            && !is_over_bound(&self.counted(), self.limit)
             && clamp_times(&kept.folder).is_ok()
             && self.record.write(&kept.folder);
         if !is_kept {
@@ -359,12 +365,12 @@ impl BuildCache {
     /// Keeps the run's writes for later runs of its session. On systems without such layers there are none.
     fn keep_layer(&self) {
         let Some(layer) = &self.layer else { return };
-        let written = self.written();
+        let written: Vec<PathBuf> = (0..self.places.len()).map(|number| layer.upper(number)).collect();
         let is_used = written
             .iter()
             .any(|folder| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()));
         if is_used
-            && !is_over_bound(&written, self.bytes_max)
+            && !is_over_bound(&self.counted(), self.limit)
             && written.iter().all(|folder| clamp_times(folder).is_ok())
         {
             self.record.write(&layer.folder);
@@ -378,6 +384,10 @@ impl BuildCache {
         }
         if let Some(layer) = self.layer.take() {
             layer.empty(0);
+            // Their files count as well, and would end the next run.
+            for other in layer.siblings() {
+                delete_free(&other);
+            }
         }
         self.kind = RunKind::Dropped;
     }
@@ -450,11 +460,25 @@ impl SessionLayer {
         self.place(number).join(LAYER_FILES)
     }
 
+    /// The layers of the session, with this one.
+    fn siblings(&self) -> Vec<PathBuf> {
+        self.folder.parent().map(list_entries).unwrap_or_default()
+    }
+
+    /// The folders of all layers of the session that receive writes.
+    fn all_uppers(&self) -> Vec<PathBuf> {
+        let places = self.siblings().into_iter().flat_map(|layer| list_entries(&layer));
+        places
+            .map(|place| place.join(LAYER_FILES))
+            .filter(|upper| upper.is_dir())
+            .collect()
+    }
+
     /// Empties the layer, and creates folders for this many places.
     fn empty(&self, places: usize) {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            if entry.file_name() != "lock" {
-                scratch::remove_path(&entry.path());
+        for entry in list_entries(&self.folder) {
+            if !entry.ends_with("lock") {
+                scratch::remove_path(&entry);
             }
         }
         for number in 0..places {
@@ -481,6 +505,12 @@ fn lock_cache(folder: &Path, operation: FlockOperation) -> Option<File> {
     is_same.then_some(lock)
 }
 
+/// Paths of the entries of a folder of the host.
+fn list_entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
 /// Commits whose kept caches have a name with this prefix.
 fn kept_commits(caches: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(caches).into_iter().flatten().flatten();
@@ -491,15 +521,8 @@ fn kept_commits(caches: &Path, prefix: &str) -> Vec<String> {
 }
 
 /// True if the folders together exceed the limit, leave too little of the disk, or cannot be counted.
-fn is_over_bound(folders: &[PathBuf], bytes_max: u64) -> bool {
-    let mut sum = Usage::default();
-    for folder in folders {
-        match measure_usage(folder) {
-            Ok(usage) if !is_disk_full(folder) => sum.add(usage),
-            _ => return true,
-        }
-    }
-    sum.bytes > bytes_max || sum.entries > BUILD_CACHE_ENTRIES_MAX
+fn is_over_bound(folders: &[PathBuf], limit: Usage) -> bool {
+    folders.iter().any(|folder| is_disk_full(folder)) || measure_usage(folders, limit).is_err()
 }
 
 impl CacheRecord {
@@ -583,16 +606,11 @@ impl BuiltFile {
 
 /// Deletes the oldest caches until the rest fits the limits. A cache that a run holds stays.
 fn delete_oldest(caches: &Path, own: &Path) {
-    let entries = fs::read_dir(caches).into_iter().flatten().flatten();
-    let mut found: Vec<(SystemTime, Usage, PathBuf)> = entries
-        .map(|entry| entry.path())
+    let mut found: Vec<(SystemTime, Usage, PathBuf)> = list_entries(caches)
+        .into_iter()
         .map(|folder| {
             let used = fs::metadata(folder.join(RECORD)).and_then(|metadata| metadata.modified());
-            let too_much = Usage {
-                bytes: BUILD_CACHE_BYTES_MAX,
-                entries: BUILD_CACHE_ENTRIES_MAX,
-            };
-            let usage = measure_usage(&folder).unwrap_or(too_much);
+            let usage = measure_usage([&folder], BUILD_CACHE_MAX).unwrap_or(BUILD_CACHE_MAX);
             (used.unwrap_or(SystemTime::UNIX_EPOCH), usage, folder)
         })
         .collect();
@@ -600,7 +618,7 @@ fn delete_oldest(caches: &Path, own: &Path) {
     let mut bytes: u64 = found.iter().map(|(_, usage, _)| usage.bytes).sum();
     let mut files: u64 = found.iter().map(|(_, usage, _)| usage.entries).sum();
     for (_, usage, folder) in found {
-        if bytes <= BUILD_CACHE_BYTES_MAX && files <= BUILD_CACHE_ENTRIES_MAX && !is_disk_full(caches) {
+        if bytes <= BUILD_CACHE_MAX.bytes && files <= BUILD_CACHE_MAX.entries && !is_disk_full(caches) {
             return;
         }
         if folder != own && delete_free(&folder) {
@@ -662,7 +680,7 @@ pub fn clean_build_caches(home: &Path) -> std::io::Result<CleanedCaches> {
     };
     for entry in entries {
         let folder = entry?.path();
-        let before = measure_usage(&folder).unwrap_or_default().bytes;
+        let before = measure_usage([&folder], Usage::UNBOUNDED).unwrap_or_default().bytes;
         if delete_free(&folder) {
             cleaned.bytes += before;
             cleaned.deleted += 1;
@@ -681,6 +699,11 @@ mod unit {
 
     use super::*;
 
+    const LIMIT: Usage = Usage {
+        bytes: 1 << 20,
+        entries: 1 << 10,
+    };
+
     #[test]
     fn a_run_that_fills_the_build_cache_is_ended_and_leaves_nothing() {
         let home = tempfile::tempdir().expect("a folder");
@@ -694,7 +717,7 @@ mod unit {
             record: CacheRecord::default(),
             changed: Vec::new(),
             commit: None,
-            bytes_max: 1 << 20,
+            limit: LIMIT,
         };
         let cancel = CancellationToken::new();
         let write_until_cancelled = || {
@@ -727,7 +750,7 @@ mod unit {
             record: CacheRecord::default(),
             changed: Vec::new(),
             commit: None,
-            bytes_max: 1 << 20,
+            limit: LIMIT,
         };
         cache.take_layer(Some(folder.to_owned()));
         cache
@@ -751,7 +774,7 @@ mod unit {
             let run = session_run(&folder);
             assert_eq!(run.kind(), RunKind::Session, "{what}");
             assert_eq!(session_run(&folder).kind(), RunKind::Dropped, "another run holds it");
-            let [upper] = run.written().try_into().expect("one place");
+            let [upper] = run.counted().try_into().expect("one place");
             match what {
                 "a little" => write(&upper, 1),
                 "too much" => write(&upper, 2 << 20),
@@ -764,6 +787,22 @@ mod unit {
             let left = fs::read_dir(&upper).expect("it is there").count();
             assert_eq!(left > 0, is_kept, "{what}");
         }
+    }
+
+    #[test]
+    fn the_layers_of_a_session_count_together() {
+        let session = tempfile::tempdir().expect("a folder");
+        let folders = ["one", "two"].map(|name| session.path().join(name));
+        let [first, mut second] = folders.each_ref().map(|folder| {
+            let run = session_run(folder);
+            let upper = run.layer.as_ref().expect("it has one").upper(0);
+            fs::write(upper.join("file"), vec![7; 700 << 10]).expect("there is room");
+            run
+        });
+        assert!(is_over_bound(&second.counted(), LIMIT));
+        drop(first);
+        second.delete();
+        assert_eq!(folders.map(|folder| folder.join("build-0").exists()), [false; 2]);
     }
 
     #[test]

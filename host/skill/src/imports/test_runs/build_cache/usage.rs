@@ -27,27 +27,32 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Adds the usage of another folder.
-    pub(super) fn add(&mut self, other: Self) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.entries = self.entries.saturating_add(other.entries);
+    /// No limit.
+    pub(super) const UNBOUNDED: Self = Self {
+        bytes: u64::MAX,
+        entries: u64::MAX,
+    };
+
+    fn exceeds(self, limit: Self) -> bool {
+        self.bytes > limit.bytes || self.entries > limit.entries
     }
 }
 
-/// Measures a folder.
+/// Measures folders together. A program may move directories while they are read, so the walk ends at the limit.
 ///
 /// # Errors
 ///
-/// A directory in it is too deep or cannot be read.
-pub(super) fn measure_usage(folder: &Path) -> Result<Usage, Errno> {
+/// [`Errno::FBIG`] above the limit. Otherwise a directory is too deep or cannot be read.
+pub(super) fn measure_usage(folders: impl IntoIterator<Item = impl AsRef<Path>>, limit: Usage) -> Result<Usage, Errno> {
     let mut usage = Usage::default();
-    walk_folder(folder, &mut |_, _, stat| {
-        usage.bytes = usage
-            .bytes
-            .saturating_add(u64::try_from(stat.st_blocks).unwrap_or(0) * 512);
-        usage.entries += 1;
-        Ok(())
-    })?;
+    for folder in folders {
+        walk_folder(folder.as_ref(), &mut |_, _, stat| {
+            let bytes = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+            usage.bytes = usage.bytes.saturating_add(bytes);
+            usage.entries += 1;
+            if usage.exceeds(limit) { Err(Errno::FBIG) } else { Ok(()) }
+        })?;
+    }
     Ok(usage)
 }
 
@@ -81,10 +86,19 @@ pub(super) fn is_disk_full(folder: &Path) -> bool {
     let Ok(disk) = rustix::fs::statvfs(folder) else {
         return true;
     };
+    lacks_room(
+        disk.f_frsize,
+        (disk.f_blocks, disk.f_bavail),
+        (disk.f_files, disk.f_favail),
+    )
+}
+
+/// As [`is_disk_full`], from the size of a block, the blocks and inodes of a disk, and the free ones of them.
+fn lacks_room(block_bytes: u64, (blocks, free): (u64, u64), (files, free_files): (u64, u64)) -> bool {
     // Some file systems have no fixed number of inodes, and report 0.
-    let lacks_files = disk.f_files > 0 && disk.f_favail < disk.f_files / DISK_PART_FREE;
-    let part_free = (disk.f_blocks / DISK_PART_FREE).min(DISK_FREE_BYTES_MAX / disk.f_frsize.max(1));
-    disk.f_bavail < part_free || lacks_files
+    let lacks_files = files > 0 && free_files < files / DISK_PART_FREE;
+    let part_free = (blocks / DISK_PART_FREE).min(DISK_FREE_BYTES_MAX / block_bytes.max(1));
+    free < part_free || lacks_files
 }
 
 /// Visits every entry beneath a folder.
@@ -149,12 +163,13 @@ mod unit {
         let folder = tempfile::tempdir().expect("there is room");
         let mut inner = rustix::fs::open(folder.path(), DIRECTORY, Mode::empty()).expect("it is there");
         let name = "d".repeat(200);
-        assert_eq!(measure_usage(folder.path()), Ok(Usage::default()));
+        let measure = || measure_usage([folder.path()], Usage::UNBOUNDED);
+        assert_eq!(measure(), Ok(Usage::default()));
         for _ in 0..DEPTH_MAX {
             rustix::fs::mkdirat(&inner, name.as_str(), Mode::RWXU).expect("folders can be made");
             inner = rustix::fs::openat(&inner, name.as_str(), DIRECTORY, Mode::empty()).expect("it is there");
         }
-        assert_eq!(measure_usage(folder.path()), Err(Errno::NAMETOOLONG));
+        assert_eq!(measure(), Err(Errno::NAMETOOLONG));
         tool_sandbox::scratch::remove_path(folder.path());
     }
 
@@ -164,9 +179,34 @@ mod unit {
         fs::create_dir(folder.path().join("a")).expect("folders can be made");
         fs::write(folder.path().join("a/file"), vec![7; 64 << 10]).expect("files can be written");
         symlink("/usr", folder.path().join("link")).expect("links can be made");
-        let usage = measure_usage(folder.path()).expect("it can be counted");
+        let usage = measure_usage([folder.path()], Usage::UNBOUNDED).expect("it can be counted");
         assert_eq!(usage.entries, 3);
         assert!(usage.bytes >= 64 << 10, "{usage:?}");
+        let twice = || [folder.path(); 2];
+        for (bytes, entries, is_within) in [
+            (2 * usage.bytes, 6, true),
+            (2 * usage.bytes - 1, 6, false),
+            (2 * usage.bytes, 5, false),
+        ] {
+            let measured = measure_usage(twice(), Usage { bytes, entries });
+            assert_eq!(measured.is_ok(), is_within, "{measured:?}");
+        }
+    }
+
+    #[test]
+    fn a_disk_is_full_where_neither_a_twentieth_nor_2_gib_is_free() {
+        const GIB: u64 = 1 << 18;
+        for (blocks, free, files, free_files, is_full) in [
+            (100, 5, 0, 0, false),
+            (100, 4, 0, 0, true),
+            (4000 * GIB, 2 * GIB, 0, 0, false),
+            (4000 * GIB, 2 * GIB - 1, 0, 0, true),
+            (100, 50, 100, 5, false),
+            (100, 50, 100, 4, true),
+        ] {
+            let row = format!("{free} of {blocks} blocks, {free_files} of {files} inodes");
+            assert_eq!(lacks_room(4096, (blocks, free), (files, free_files)), is_full, "{row}");
+        }
     }
 
     #[test]
