@@ -167,7 +167,9 @@ fn found_at(text: &str, anchor: Range<usize>, seen: &mut usize) -> Option<Range<
     let line = before.rsplit('\n').next().unwrap_or_default();
     let is_option = text[name.start..].starts_with("--") || SETTERS.contains(&line.trim());
     let value = value_behind(text, end, is_option, seen)?;
-    (!text[value.clone()].contains(START)).then_some(value)
+    // `js-tokens: "npm:^3.0.0"` of a lock file.
+    let is_ours = text[value.clone()].contains(START);
+    (!is_ours && !text[value.clone()].starts_with("npm:")).then_some(value)
 }
 
 /// True if a text assigns a value to a name of a secret, and the value is neither a template nor an example. It accepts
@@ -416,6 +418,14 @@ fn read_unquoted(
                 || ends.iter().any(|known| rest.starts_with(known))
         }
     };
+    // `PASSWORD=<password>` has no closing tag.
+    let is_closed = || {
+        let next = bytes.get(skip_bytes(bytes, end, 80, |byte| byte.is_ascii_whitespace()));
+        next.is_none_or(|byte| b"<\\".contains(byte))
+    };
+    if operator == AssignmentOperator::Element && !is_closed() {
+        return None;
+    }
     let trimmed = value.trim_end_matches([',', ';']);
     let open = |close: char, open: char| trimmed.ends_with(close) && !trimmed.contains(open);
     let trimmed = if open(')', '(') || open('}', '{') || open(']', '[') {
@@ -593,6 +603,8 @@ mod tests {
             "password:\nv4lue!",
             "password = \n  v4lue!",
             "password = \"\"\"",
+            "x=<password>\n  HOST=v4lue!\n  PORT=1",
+            "js-tokens: \"npm:^3.0.0 || ^4.0.0\"",
         ] {
             let found = value(line);
             assert!(found.is_none() || found == Some("$1pass"), "{line}: {found:?}");
