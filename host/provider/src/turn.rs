@@ -665,7 +665,7 @@ impl<'a> TurnState<'a> {
         self.turn.messages = messages;
         self.specs = specs;
         for call in &mut round.calls {
-            calls::drop_namespace(call, &self.specs);
+            calls::drop_namespace(call, &mut round.opaque, &self.specs);
         }
         if round.thinking_refused {
             self.change_known(crate::drop_thinking);

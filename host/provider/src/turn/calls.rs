@@ -52,14 +52,32 @@ fn object_to_arguments(call: &ToolCall) -> Option<String> {
     ))
 }
 
-/// Takes out the namespace that some models write before a tool's name: `functions.read_file`.
-pub(super) fn drop_namespace(call: &mut ToolCall, specs: &[ToolSpec]) {
+/// Takes out the namespace that some models write before a tool's name: `functions.read_file`. Also renames the call in the
+/// part of the answer that goes back to the server, because APIs refuse a name with a dot.
+pub(super) fn drop_namespace(call: &mut ToolCall, opaque: &mut Value, specs: &[ToolSpec]) {
     let is_known = |name: &str| specs.iter().any(|spec| spec.name == name);
     if let Some(name) = call.name.strip_prefix("functions.")
         && is_known(name)
         && !is_known(&call.name)
     {
+        rename_calls(opaque, &call.name, name);
         call.name = name.to_owned();
+    }
+}
+
+fn rename_calls(value: &mut Value, old: &str, new: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                if key == "name" && *field == old {
+                    *field = new.into();
+                } else {
+                    rename_calls(field, old, new);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_calls(item, old, new)),
+        _ => {}
     }
 }
 
@@ -272,8 +290,9 @@ mod tests {
             ("read_file", "read_file"),
         ] {
             let mut call = call(given);
-            drop_namespace(&mut call, &specs);
-            assert_eq!(call.name, expected);
+            let mut opaque = json!([{"type": "tool_use", "name": given, "input": {"path": "a"}}]);
+            drop_namespace(&mut call, &mut opaque, &specs);
+            assert_eq!((call.name.as_str(), &opaque[0]["name"]), (expected, &json!(expected)));
         }
     }
 }
