@@ -799,8 +799,8 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
     - POST `/api` → `add` (java/Orders.java:9-10)
     - GET, POST `/items` → `items` (shop/routes.py:5-7)
     - GET `/items/<id>` → `item` (shop/routes.py:12-13)
-    - `a/` → `views.A` (site/urls.py:4)
-    - `b/` → `b.urls` (site/urls.py:5)
+    - `/a/` → `views.A` (site/urls.py:4)
+    - `/b/` → `b.urls` (site/urls.py:5)
     - GET, POST `/orders` (src/main.rs:15)
     - GET `/users` → `list` (web/server.js:4)
     - GET, PUT `/users/:id` (web/server.js:6)
@@ -909,6 +909,97 @@ fn routes_begin_with_the_paths_of_their_groups_and_mounts() {
     ");
     let wrong: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("wrong")).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn routes_have_the_prefixes_of_routers_blocks_and_other_files() {
+    let home = Home::offline();
+    let repository = folder(&[
+        (
+            "shop/main.py",
+            "from fastapi import FastAPI\n\nfrom shop.api import users\nfrom shop.settings import settings\n\n\
+             app = FastAPI()\napp.include_router(users.router, prefix=settings.PREFIX)\n",
+        ),
+        (
+            "shop/settings.py",
+            "class Settings:\n    PREFIX: str = \"/v1\"\n\n\nsettings = Settings()\n",
+        ),
+        ("shop/api/__init__.py", ""),
+        (
+            "shop/api/users.py",
+            "from fastapi import APIRouter\n\nrouter = APIRouter(prefix=\"/users\", tags=[\"users\"])\n\n\n\
+             @router.get(\"/{id}\", response_model=list[int])\ndef read(id: int):\n    return [id]\n",
+        ),
+        (
+            "site/urls.py",
+            "from django.urls import include, path\n\nurlpatterns = [\n    path('blog/', include('blog.urls')),\n]\n",
+        ),
+        (
+            "blog/urls.py",
+            "from django.urls import path\n\nfrom . import views\n\nurlpatterns = [path('<int:pk>/', views.post)]\n",
+        ),
+        (
+            "web/app.js",
+            "const express = require('express');\nconst carts = require('./carts');\n\nconst app = express();\n\
+             app.use(express.json());\napp.use('/api', check, carts);\n",
+        ),
+        (
+            "web/carts.js",
+            "const { Router } = require('express');\n\nconst router = Router();\nrouter.get('/carts/:id', auth, show);\n\n\
+             module.exports = router;\n",
+        ),
+        (
+            "nest/main.ts",
+            "import { NestFactory } from '@nestjs/core';\n\nasync function start() {\n  const app = await NestFactory.create(App);\n  \
+             app.setGlobalPrefix('rest');\n}\n",
+        ),
+        (
+            "nest/pets.controller.ts",
+            "import { Controller, Get } from '@nestjs/common';\n\n@Controller('pets')\nexport class PetsController {\n  \
+             @Get(':id')\n  one() {}\n}\n",
+        ),
+        (
+            "config/routes.rb",
+            "Rails.application.routes.draw do\n  root to: \"home#index\"\n\n  scope :api do\n    resources :articles, param: :slug do\n      \
+             resources :comments, only: [:index]\n      get :feed, on: :collection\n    end\n  end\n  \
+             # get \"/old\" => \"old#show\"\n  get \"/newest\" => \"home#newest\"\nend\n",
+        ),
+        (
+            "routes/api.php",
+            "<?php\n\nRoute::prefix('vaults')->group(function () {\n    Route::get('{vault}', [VaultController::class, 'show']);\n\
+             });\nRoute::apiResource('posts', PostController::class);\n",
+        ),
+        (
+            "src/BlogController.php",
+            "<?php\n\n#[Route('/blog')]\nfinal class BlogController\n{\n    #[Route('/{slug}', name: 'post', methods: ['GET'])]\n    \
+             public function post(): void\n    {\n    }\n}\n",
+        ),
+        ("store/package.json", "{\"dependencies\": {\"next\": \"15.0.0\"}}\n"),
+        (
+            "store/app/(shop)/product/[handle]/page.tsx",
+            "export default function Page() {}\n",
+        ),
+        ("store/app/api/pay/route.ts", "\nexport async function POST() {}\n"),
+    ]);
+    let finished = home.run(repository.path(), &["explain", ".", "--full"]).expect(0);
+    let (_, section) = finished.stdout.split_once("## HTTP routes\n\n").expect("it has routes");
+    let section = section.split("\n\n## ").next().unwrap_or(section);
+    insta::assert_snapshot!(section, @r"
+    - `/blog/<int:pk>/` → `views.post` (blog/urls.py:5)
+    - GET `/` → `home#index` (config/routes.rb:2)
+    - resources `/api/articles` (config/routes.rb:5)
+    - resources `/api/articles/:article_slug/comments` (config/routes.rb:6)
+    - GET `/api/articles/feed` (config/routes.rb:7)
+    - GET `/newest` → `home#newest` (config/routes.rb:11)
+    - GET `/rest/pets/:id` → `one` (nest/pets.controller.ts:5-6)
+    - GET `/api/vaults/{vault}` → `VaultController` (routes/api.php:4)
+    - apiResource `/api/posts` → `PostController` (routes/api.php:6)
+    - GET `/v1/users/{id}` → `read` (shop/api/users.py:6-7)
+    - GET `/blog/{slug}` → `post` (src/BlogController.php:6-7)
+    - `/product/[handle]` (`store/app/(shop)/product/[handle]/page.tsx:1`)
+    - POST `/api/pay` (store/app/api/pay/route.ts:2)
+    - GET `/api/carts/:id` → `show` (web/carts.js:4)
+    ");
 }
 
 #[test]

@@ -64,7 +64,6 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["fuel allocated for hostcalls", "resource limit exceeded", "wasm trap: "],
     ),
     ("host/context/src/calls.rs", "source code", &["func ("]),
-    ("host/context/src/endpoints/routes.rs", "source code", &[" do |"]),
     (
         "host/context/src/symbols/lines.rs",
         "source code",

@@ -7,8 +7,8 @@
 mod annotations;
 mod commands;
 mod literal;
+mod patterns;
 mod routers;
-mod routes;
 mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
 use crate::{ContextError, Indexes, SelectionTree, read_tree};
+use tool_project::{RouteRules, route_rules};
 use tool_repository::Repository;
 use tool_repository::file_role::{Role, detect_language};
 
@@ -32,6 +33,8 @@ const READ_MAX: usize = 6_000;
 const ENTRIES_MAX: usize = 200;
 /// Time for all of it.
 const TIME_MAX: Duration = Duration::from_secs(5);
+
+const METHODS: [&str; 7] = ["get", "post", "put", "delete", "patch", "head", "options"];
 
 /// The routes and commands of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -72,18 +75,16 @@ pub fn find_endpoints(
     directory: &str,
     cancel: &CancellationToken,
 ) -> Result<Endpoints, ContextError> {
-    let files = read_tree(repository, indexes, cancel, |tree, _| {
-        Ok(read_files(tree, indexes.parser(), directory))
+    let mut endpoints = read_tree(repository, indexes, cancel, |tree, _| {
+        let files = read_files(tree, indexes.parser(), directory);
+        let mut routes = patterns::find_routes(&files, tree);
+        routes.extend(patterns::find_pages(tree, directory));
+        let annotated = annotations::find_annotated_routes(&files);
+        routes.extend(routers::find_router_routes(&files, annotated));
+        routes.extend(files.iter().flat_map(scopes::phoenix_routes));
+        let commands = commands::find_commands(&files);
+        Ok(Endpoints { routes, commands })
     })?;
-    let annotated = annotations::find_annotated_routes(&files);
-    let mut endpoints = Endpoints {
-        routes: routes::find_routes(&files)
-            .into_iter()
-            .chain(routers::find_router_routes(&files, annotated))
-            .chain(files.iter().flat_map(scopes::phoenix_routes))
-            .collect(),
-        commands: commands::find_commands(&files),
-    };
     for entries in [&mut endpoints.routes, &mut endpoints.commands] {
         entries.sort();
         entries.dedup();
@@ -92,11 +93,10 @@ pub fn find_endpoints(
     Ok(endpoints)
 }
 
-/// Words by language: a file that declares an endpoint holds at least one of them.
+/// Words by language: a file that declares a command, or a route that no pattern finds, holds at least one of them.
 fn endpoint_markers(path: &str) -> &'static [&'static str] {
     match detect_language(path) {
-        Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse", ".route("],
-        Some("JavaScript" | "TypeScript") => &["express"],
+        Some("Python") => &["click", "typer", "argparse"],
         Some("Go") => &[
             "net/http\"",
             "go-chi/chi",
@@ -108,7 +108,6 @@ fn endpoint_markers(path: &str) -> &'static [&'static str] {
             "spf13/cobra",
             ".Group(",
         ],
-        Some("Ruby") => &["sinatra", "Sinatra"],
         Some("Rust") => &["axum", "clap", "actix_web", "rocket"],
         Some("Java" | "Kotlin") => &[
             "springframework.web.bind.annotation",
@@ -122,6 +121,15 @@ fn endpoint_markers(path: &str) -> &'static [&'static str] {
     }
 }
 
+/// True if some rule looks for routes in a file.
+fn is_read(path: &str, text: &str) -> bool {
+    let holds = |marker: &str| find(text.as_bytes(), marker.as_bytes()).is_some();
+    let of_rules = |rules: &RouteRules| {
+        rules.reads(path) && (rules.markers.is_empty() || rules.markers.iter().any(|marker| holds(marker)))
+    };
+    endpoint_markers(path).iter().any(|marker| holds(marker)) || route_rules().any(of_rules)
+}
+
 /// The sources that mention a framework, by their syntax trees.
 fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &str) -> Vec<SourceFile> {
     // If the whole repository is an example, the example is the product.
@@ -133,7 +141,11 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
     let sources: Vec<usize> = tree
         .below(directory)
         .filter(is_source)
-        .filter(|at| !endpoint_markers(tree.paths[*at]).is_empty() && parser.reads(tree.paths[*at]))
+        .filter(|at| parser.reads(tree.paths[*at]))
+        .filter(|at| {
+            let path = tree.paths[*at];
+            !endpoint_markers(path).is_empty() || route_rules().any(|rules| rules.reads(path))
+        })
         .filter(|at| tree.sizes[*at] <= crate::limits::RANKED_FILE_BYTES_MAX)
         .take(READ_MAX)
         .collect();
@@ -144,8 +156,9 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
             return None;
         }
         let text = tree.text(path)?;
-        let is_marked = |marker: &&&str| find(text.as_bytes(), marker.as_bytes()).is_some();
-        endpoint_markers(path).iter().find(is_marked)?;
+        if !is_read(path, &text) {
+            return None;
+        }
         parsed.fetch_add(1, Ordering::Relaxed);
         let details = parser.details(path, &text, None)?;
         Some(SourceFile {
@@ -155,6 +168,32 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
         })
     });
     files.into_iter().flatten().collect()
+}
+
+fn route_endpoint(file: &SourceFile, line: u32, methods: String, name: &str, handler: Option<&str>) -> Endpoint {
+    Endpoint {
+        path: file.path.clone(),
+        line,
+        last_line: line,
+        methods,
+        name: name.to_owned(),
+        handler: handler.map(str::to_owned),
+        help: None,
+    }
+}
+
+/// Lines from a name to the first occurrence of some words after it.
+fn lines_to(file: &SourceFile, one: &SymbolUse, words: &str) -> u32 {
+    let after = file.after(one);
+    let end = after.find(words).unwrap_or_default();
+    after[..end].matches('\n').count() as u32
+}
+
+fn upper_method(method: &str) -> String {
+    match method {
+        "any" | "Any" => "any method".to_owned(),
+        method => method.to_uppercase(),
+    }
 }
 
 /// A source with its syntax tree.

@@ -9,6 +9,7 @@
 mod commands;
 mod kinds;
 mod manifests;
+mod routes;
 mod rules;
 mod runners;
 mod suites;
@@ -17,6 +18,7 @@ mod tree;
 
 use serde::Deserialize;
 
+pub use routes::{BlockSpan, HandlerPlace, PageRule, RoutePattern, RouteRules, route_rules};
 pub use runners::{TestRunner, all_runners};
 pub use suites::{SuiteFinder, TestSuite};
 pub use tree::ProjectTree;

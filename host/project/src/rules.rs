@@ -7,6 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use regex::Regex;
 use serde::Deserialize;
 
+use crate::routes::RouteRules;
 use crate::{ProjectKind, Purpose};
 
 macro_rules! rule_files {
@@ -18,7 +19,7 @@ macro_rules! rule_files {
 /// The data files. A framework stands before the tool that builds it, because the first command of a purpose is the
 /// first that is shown.
 const FILES: &[(&str, &str)] = rule_files!(
-    "django" "flask" "fastapi" "streamlit" "celery" "jupyter" "scrapy" "python-cli"
+    "django" "flask" "fastapi" "streamlit" "celery" "jupyter" "tornado" "scrapy" "python-cli"
     "next" "nuxt" "remix" "sveltekit" "astro" "nest" "express" "fastify" "koa" "electron" "react-native" "angular" "vite" "node-cli"
     "rails" "sinatra" "laravel" "symfony"
     "android" "spring-boot" "quarkus" "micronaut" "ktor" "java-application"
@@ -64,6 +65,8 @@ pub(crate) struct FrameworkRule {
     pub(crate) start: Vec<FileRule>,
     #[serde(default)]
     pub(crate) command: Vec<CommandRule>,
+    /// How its routes stand in the sources.
+    pub(crate) routes: Option<RouteRules>,
 }
 
 /// A file of a package that shows something.

@@ -9,8 +9,7 @@ use serde::Deserialize;
 
 use super::literal::{find_named_argument, parse_string, parse_string_list, split_arguments, text_in_brackets};
 use super::routers::{NamedRoute, join_route};
-use super::routes::{METHODS, route_endpoint};
-use super::{Endpoint, SourceFile};
+use super::{Endpoint, METHODS, SourceFile, route_endpoint};
 use crate::symbols::{DetailedSymbol, SymbolForm};
 use tool_repository::file_role::detect_language;
 

@@ -10,8 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::literal::{parse_name_path, parse_string, split_arguments, text_in_brackets};
-use super::routes::{METHODS, lines_to, route_endpoint, upper_method};
-use super::{Endpoint, NameReceiver, SourceFile, assigned_variable};
+use super::{Endpoint, METHODS, NameReceiver, SourceFile, assigned_variable, lines_to, route_endpoint, upper_method};
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, UseForm};
 use tool_repository::file_role::{detect_language, file_stem, parent_directory};
 

@@ -1,8 +1,7 @@
 //! Routes of Phoenix: a macro for each, in blocks that add a path.
 
 use super::literal::{parse_name_path, parse_string, split_arguments};
-use super::routes::{METHODS, route_endpoint};
-use super::{Endpoint, SourceFile};
+use super::{Endpoint, METHODS, SourceFile, route_endpoint};
 
 /// A `scope "/api", Shop do` that is open, with the indentation at which it ends.
 struct OpenScope {
