@@ -303,7 +303,8 @@ fn symbol_files<'s>(brief: &AnalystTask, survey: &'s Survey) -> Vec<&'s ListedFi
         let is_outside = |path: &str| strip_directory(path, &directory).is_none();
         let depth = |path: &str| path.matches('/').count() / 2;
         let is_chosen = |path: &String| brief.chosen.contains(path);
-        (is_outside(&a.path).cmp(&is_outside(&b.path)))
+        (central::is_of_domain(&b.path).cmp(&central::is_of_domain(&a.path)))
+            .then(is_outside(&a.path).cmp(&is_outside(&b.path)))
             .then(is_chosen(&b.path).cmp(&is_chosen(&a.path)))
             .then(depth(&a.path).cmp(&depth(&b.path)))
             .then(b.bytes.total_cmp(&a.bytes))

@@ -100,13 +100,14 @@ impl Readme {
             }
             Some(start)
         };
+        let presents = Regex::new(r"(?i)^this is (an?|the|my|our) ").expect("the expression is a constant");
         let denies = Regex::new(r"^\s*(not|no longer|(only )?(available|distributed|licensed|maintained|published|released|supported|tested))\b").expect("the expression is a constant");
         let is_introduction = |paragraph: &&ReadmeParagraph| {
             let text = paragraph.words.text.as_str();
             let verb = introduces.find(text);
             verb.is_some_and(|verb| !denies.is_match(&text[verb.end()..]))
                 || introducing_sentence(text).is_some()
-                || paragraph.is_leading && is_description(text)
+                || paragraph.is_leading && (presents.is_match(text) || is_description(text))
         };
         let paragraphs = || paragraphs.iter().filter(|paragraph| !is_remark(&paragraph.words.text));
         let first = || {
@@ -165,13 +166,13 @@ fn without_lead_in(text: &str) -> &str {
 /// True for a noun phrase such as "Fast JSON parser for …": no verb or pronoun is near its beginning.
 fn is_description(text: &str) -> bool {
     const WORDS: usize = 6;
-    const OTHERS: [&str; 24] = [
+    const OTHERS: [&str; 23] = [
         "is", "are", "was", "were", "has", "have", "had", "will", "can", "may", "should", "must", "i", "we", "you",
-        "it", "they", "this", "these", "that", "our", "your", "please", "see",
+        "it", "they", "this", "these", "our", "your", "please", "see",
     ];
     let words = text.split_whitespace().take(WORDS).map(str::to_lowercase);
     let mut plain = words.map(|word| word.replace(|c: char| !c.is_alphanumeric(), ""));
-    let is_heading = !text.contains(char::is_lowercase);
+    let is_heading = !text.contains(char::is_lowercase) || text.starts_with("That ");
     !is_heading && plain.all(|word| !OTHERS.contains(&word.as_str()))
 }
 

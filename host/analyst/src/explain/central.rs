@@ -98,9 +98,21 @@ pub(super) struct SymbolCandidate {
     rank: i32,
 }
 
-/// True for a migration, a template of pages, and a script or style that a server hands out: other code says what the
-/// project is built around.
+/// True for a migration, made-up data, a setting, a template of pages, and a script or style that a server hands out:
+/// other code says what the project is built around.
 pub(super) fn is_made_by_tool(path: &str) -> bool {
+    const SETTINGS: [&str; 6] = [
+        "config/initializers/",
+        "database/factories/",
+        "database/seeders/",
+        "db/seeds/",
+        "cypress/",
+        "alembic/",
+    ];
+    let is_setting = |folder: &&str| path.starts_with(*folder) || path.contains(&format!("/{folder}"));
+    if SETTINGS.iter().any(is_setting) {
+        return true;
+    }
     const TEMPLATES: [&str; 7] = [".erb", ".blade.php", ".cshtml", ".phtml", ".j2", ".ejs", ".hbs"];
     TEMPLATES.iter().any(|end| path.ends_with(end)) || is_migration(path) || is_served_script(path)
 }
@@ -430,7 +442,10 @@ impl CandidateJudge {
             points -= 2;
         }
         if is_type && is_of_domain(&hit.path) {
-            points += 2;
+            points += 3;
+        }
+        if is_of_page(hit) {
+            points -= 4;
         }
         // Central types are in large files.
         points += match self.bytes.get(&hit.path) {
@@ -456,13 +471,22 @@ impl CandidateJudge {
     }
 }
 
-/// True for a file of the models of an application.
-fn is_of_domain(path: &str) -> bool {
+/// True for a file that states what an application is about: its tables, entities and the like.
+pub(super) fn is_of_domain(path: &str) -> bool {
     let folders = parent_directory(path).split(['/', '.']).chain([file_stem(path)]);
     let names = ["models", "model", "schema", "schemas", "entities", "entity", "domain"];
     folders
         .into_iter()
         .any(|folder| names.contains(&folder.to_ascii_lowercase().as_str()))
+}
+
+/// True for a part of one page: a function in a component, a type that its file keeps to itself, a building block.
+fn is_of_page(hit: &SearchHit) -> bool {
+    let is_component = [".vue", ".svelte", ".astro"].iter().any(|end| hit.path.ends_with(end));
+    let is_own = [".ts", ".tsx"].iter().any(|end| hit.path.ends_with(end)) && !hit.text.starts_with("export");
+    is_component
+        || is_own && (hit.text.starts_with("type ") || hit.text.starts_with("interface "))
+        || format!("/{}", hit.path).contains("/components/ui/")
 }
 
 /// True for the name of an error type. Error types are used everywhere, but are not central.
@@ -566,6 +590,11 @@ pub(super) fn central_symbols<'d>(
         counted = prominent
             .map(|candidate| CentralSymbol { candidate, uses: None })
             .collect();
+    }
+    // What a framework calls by its place, such as a page, has no use in the code.
+    let is_used = |symbol: &CentralSymbol<'_>| symbol.uses.as_ref().is_some_and(|uses| uses.elsewhere() > 0);
+    if counted.iter().filter(|symbol| is_used(symbol)).count() >= EXPLAINED_MAX {
+        counted.retain(is_used);
     }
     counted.sort_by_key(|symbol| std::cmp::Reverse(symbol.weight()));
     counted.truncate(SYMBOLS_MAX);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::central::{SymbolCandidate, central_section, central_symbols, definitions_of};
+use super::central::{SymbolCandidate, central_section, central_symbols, definitions_of, is_made_by_tool};
 use super::endpoints::{commands_section, routes_section};
 use super::entry_points::{entry_points, public_header, purpose_in, starts_section};
 use super::interface::{interface_section, root_file};
@@ -104,7 +104,7 @@ pub(super) fn write_overview(
             (starts, 4),
             (map, 4),
             (contents, 8),
-            (routes, 4),
+            (routes, 6),
             (subcommands, 4),
             (central, 7),
             (patterns, 1),
@@ -502,10 +502,11 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
     heads_of(directory, part, survey).iter().find_map(|path| {
         let file = files.iter().find(|file| file.path == *path)?;
         let words = if is_readme(path) {
-            let purpose = Readme::parse_readme(path, &file.lines, &[]).purpose?;
+            let readme = Readme::parse_readme(path, &file.lines, &[]);
+            let said = readme.purpose.or(readme.heading)?;
             SourceQuote {
-                text: first_sentence(&purpose.text).to_owned(),
-                ..purpose
+                text: first_sentence(&said.text).to_owned(),
+                ..said
             }
         } else {
             file.description().or_else(|| file_purpose(path, &file.lines))?
@@ -517,14 +518,13 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
     })
 }
 
-/// The names that a module defines, each with its place; for a module that states no purpose.
+/// The names that a module defines, with the place of the first; for a module that states no purpose.
 fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate]) -> Option<String> {
     let module = join_path(directory, part.trim_end_matches('/'));
-    let named: Vec<String> = definitions_of(definitions, &module, part.ends_with('/'))
-        .into_iter()
-        .map(|candidate| format!("`{}` ({})", candidate.name, candidate.hit.place()))
-        .collect();
-    (!named.is_empty()).then(|| format!("defines {}", named.join(", ")))
+    let named = definitions_of(definitions, &module, part.ends_with('/'));
+    let first = named.first()?;
+    let names: Vec<String> = named.iter().map(|candidate| quote_code(&candidate.name)).collect();
+    Some(format!("defines {} ({})", names.join(", "), first.hit.place()))
 }
 
 fn write_dependencies(brief: &AnalystTask, survey: &Survey) -> String {
@@ -592,7 +592,8 @@ fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
     for (number, (what, _)) in search_patterns(survey).iter().enumerate() {
         let answers = evidence.of("pattern").filter(|answer| answer.is_number(number + 1));
         let hits = answers.flat_map(|answer| parse_hits(answer.text()));
-        let own = |hit: &SearchHit| survey.is_source(&hit.path) && (survey.is_aside || !is_beside_project(&hit.path));
+        let is_aside = |path: &str| path.starts_with('.') || is_beside_project(path) || is_made_by_tool(path);
+        let own = |hit: &SearchHit| survey.is_source(&hit.path) && (survey.is_aside || !is_aside(&hit.path));
         if let Some(first) = hits.into_iter().find(own) {
             found.push(format!("{what} ({})", first.place()));
         }
