@@ -287,9 +287,13 @@ fn symbol_files<'s>(brief: &AnalystTask, survey: &'s Survey) -> Vec<&'s ListedFi
     let language = survey.main_language();
     let package = survey.main_package(&brief.repository);
     let directory = package.unwrap_or_else(|| survey.modules(&brief.target).0);
+    // What the pages of Vue, Svelte and Astro share is written in scripts.
+    let has_pages = matches!(language, Some("Vue" | "Svelte" | "Astro"));
+    let is_script_of_pages =
+        |path: &str| has_pages && matches!(survey.language(path), Some("JavaScript" | "TypeScript"));
     let mut sources: Vec<_> = survey
         .sources()
-        .filter(|file| survey.language(&file.path) == language)
+        .filter(|file| survey.language(&file.path) == language || is_script_of_pages(&file.path))
         .collect();
     let copied = copied_folders(survey);
     let is_copied = |path: &str| copied.iter().any(|folder| strip_directory(path, folder).is_some());

@@ -56,7 +56,7 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
         Some("Go") => {
             r"^(type\s+(?P<name>[A-Z]\w*)\s|func\s+(?P<function>[A-Z]\w*)\s*[\[(]|func\s+\(\w*\s*\*?(?P<receiver>[A-Z]\w*))"
         }
-        Some("JavaScript" | "TypeScript") => {
+        Some("JavaScript" | "TypeScript" | "Vue" | "Svelte" | "Astro") => {
             r"^(export\s+)?(default\s+)?(declare\s+)?(abstract\s+)?(async\s+)?(class|function\*?|interface|enum|type)\s+(?P<name>[A-Za-z_$]\w*)|^module\.exports\s*=\s*(class|function)\s+(?P<assigned>[A-Za-z_$]\w*)|^(module\.)?exports\.(?P<exported>[A-Za-z]\w*)\s*=|^export\s+(const|let)\s+(?P<constant>[A-Za-z]\w*)"
         }
         Some("Java" | "Kotlin" | "C#" | "Scala") => {
@@ -80,7 +80,9 @@ pub(super) fn import_pattern(language: Option<&str>) -> Option<&'static str> {
     match language? {
         "Python" | "Cython" => Some(r"^\s*from\s+\S+\s+import\s+\w"),
         "Rust" => Some(r"^\s*(pub(\([^)]*\))?\s+)?use\s+\w"),
-        "JavaScript" | "TypeScript" => Some(r#"^\s*(import|export)\b.*\bfrom\b|=\s*require\("#),
+        "JavaScript" | "TypeScript" | "Vue" | "Svelte" | "Astro" => {
+            Some(r#"^\s*(import|export)\b.*\bfrom\b|=\s*require\("#)
+        }
         "Java" | "Kotlin" | "Scala" => Some(r"^import\s+\w"),
         "PHP" => Some(r"^use\s+\w"),
         _ => None,
