@@ -131,11 +131,12 @@ fn is_window(tree: &ProjectTree<'_>, found: &[FoundRule<'_>]) -> bool {
         })
 }
 
-/// True if a framework for terminals is used.
+/// True if a framework for terminals is used, or a package of npm installs a command.
 fn has_terminal(found: &[FoundRule<'_>]) -> bool {
-    found
+    let mut commands = found
         .iter()
-        .any(|found| kind_of(found) == Some(ProjectKind::CommandLine) && !found.rule.is_tool)
+        .filter(|found| kind_of(found) == Some(ProjectKind::CommandLine));
+    commands.any(|found| !found.rule.is_tool || found.rule.group == "node")
 }
 
 /// The line of a container file that opens a port.
