@@ -181,7 +181,13 @@ impl CommandCollector<'_, '_> {
         let value = suite.value.clone().unwrap_or_default();
         let command = suite.runner.command.replace("{value}", &value);
         let command = self.fill(at, &command, &suite.place.path)?;
-        let script = value[..value.floor_char_boundary(SCRIPT_BYTES_MAX.min(value.len()))].to_owned();
+        // A name that the command holds is no script.
+        let script = if suite.runner.command.contains("{value}") {
+            ""
+        } else {
+            value.as_str()
+        };
+        let script = script[..script.floor_char_boundary(SCRIPT_BYTES_MAX.min(script.len()))].to_owned();
         let command = ProjectCommand {
             purpose,
             command: self.in_folder(at, command),
