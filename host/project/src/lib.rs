@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod globs;
 mod kinds;
 mod manifests;
 mod routes;
@@ -18,7 +19,8 @@ mod tree;
 
 use serde::Deserialize;
 
-pub use routes::{BlockSpan, HandlerPlace, PageRule, RoutePattern, RouteRules, route_rules};
+pub use routes::{BlockSpan, HandlerPlace, PageRule, RoutePattern, RouteRules};
+pub use rules::route_rules;
 pub use runners::{TestRunner, all_runners};
 pub use suites::{SuiteFinder, TestSuite};
 pub use tree::ProjectTree;

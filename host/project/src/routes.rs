@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Deserializer};
 
-use crate::rules::{RULES, matches_glob};
+use crate::globs::matches_glob;
 
 /// How the routes of a framework stand in its sources.
 #[derive(Debug, Deserialize)]
@@ -134,11 +134,6 @@ impl PageRule {
         });
         Some(format!("/{}", replaced.trim_matches('/')))
     }
-}
-
-/// The rules of all frameworks.
-pub fn route_rules() -> impl Iterator<Item = &'static RouteRules> {
-    RULES.iter().filter_map(|rule| rule.routes.as_ref())
 }
 
 fn default_path() -> String {

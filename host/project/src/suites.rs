@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::globs::matches_glob;
 use crate::manifests::{line_of_json_key, numbered_lines, read_json};
-use crate::rules::{FileRule, matches_glob};
+use crate::rules::FileRule;
 use crate::runners::{RunnerSign, TestRunner};
 use crate::tree::join;
 use crate::{EvidencePlace, ProjectFile};

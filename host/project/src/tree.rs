@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
+use crate::globs::matches_glob;
 use crate::manifests::{DeclaredDependency, is_repeated_inside, manifest_group, numbered_lines, read_dependencies};
-use crate::rules::{FileRule, FrameworkRule, RULES, matches_glob};
+use crate::rules::{FileRule, FrameworkRule, RULES};
 use crate::{EvidencePlace, ProgramStart, ProjectFile};
 
 /// Paths that are looked at.
