@@ -89,10 +89,15 @@ pub fn visible_name(name: &str) -> String {
     name.chars().map(replace).collect()
 }
 
+/// A name in backticks, whatever characters it has.
+pub fn quote_name(name: &str) -> String {
+    format!("`{}`", visible_name(name))
+}
+
 /// The first `count_max` names in backticks, and the number of the others: `` `a.py`, `b.py` and 3 more ``.
 pub fn quote_names<'a>(names: impl ExactSizeIterator<Item = &'a str>, count_max: usize) -> String {
     let more = names.len().saturating_sub(count_max);
-    let shown = names.take(count_max).map(|name| format!("`{}`", visible_name(name)));
+    let shown = names.take(count_max).map(quote_name);
     let shown = shown.collect::<Vec<_>>().join(", ");
     match more {
         0 => shown,

@@ -259,7 +259,7 @@ pub(super) fn report_placeholders(redactor: &Redactor, recorder: &Recorder, read
     let files: Vec<String> = told
         .files
         .iter()
-        .map(|file| super::session_diffs::quote_path(file))
+        .map(|file| tool_core::text::quote_name(file))
         .collect();
     let places = if files.is_empty() {
         String::new()

@@ -6,11 +6,11 @@
 use std::fmt::Display;
 
 use super::missed_work::{CutOff, DeniedCall, MissedWork, RefusedPurpose};
-use super::session_diffs::quote_path;
 use super::{SessionOutcome, SessionRun};
 use crate::limits;
 use crate::plan::OperationTask;
 use tool_core::api::{Dollars, ErrorKind, Operation, Problem};
+use tool_core::text::quote_name;
 use tool_journal::journal::cut_text;
 use tool_provider::turn::{Budget, TurnEnd, TurnReport};
 use tool_provider::{ProviderError, Usage};
@@ -239,7 +239,7 @@ fn format_request_count(count: u32) -> String {
 fn quote_calls(names: &[String]) -> String {
     let quoted: Vec<String> = names
         .iter()
-        .map(|name| quote_path(&cut_text(name, limits::SUMMARY_BYTES_MAX)))
+        .map(|name| quote_name(&cut_text(name, limits::SUMMARY_BYTES_MAX)))
         .collect();
     quoted.join(", ")
 }
@@ -316,7 +316,7 @@ impl ChangingSession<'_> {
 }
 
 fn path_suffix(path: Option<&String>) -> String {
-    path.map(|path| format!(" of {}", quote_path(path))).unwrap_or_default()
+    path.map(|path| format!(" of {}", quote_name(path))).unwrap_or_default()
 }
 
 fn denial_problem(operation: Operation, what: &str, denial: &DeniedCall) -> Problem {

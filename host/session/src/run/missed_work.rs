@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::checks::suite;
-use super::session_diffs::quote_path;
+use super::checks;
 use tool_core::api::Effect;
+use tool_core::text::quote_name;
 use tool_repository::path;
 
 /// All missed work, in order.
@@ -113,7 +113,7 @@ impl MissedWork {
                 .hint
                 .get_or_insert_with(|| format!("allow it with {}", grant(effect)));
         }
-        denial.is_made_good = denial.skill == suite::SKILL && self.has_tested;
+        denial.is_made_good = denial.skill == checks::SKILL && self.has_tested;
         self.denials.push(denial);
     }
 
@@ -134,8 +134,8 @@ impl MissedWork {
     /// A line about changes whose last attempt failed; may be empty.
     pub(super) fn line(&self) -> String {
         let name = |denial: &DeniedCall| match &denial.path {
-            Some(path) => quote_path(path),
-            None => format!("a call of {} without a path", quote_path(&denial.skill)),
+            Some(path) => quote_name(path),
+            None => format!("a call of {} without a path", quote_name(&denial.skill)),
         };
         let names: BTreeSet<String> = self.open(RefusedPurpose::Writes).map(name).collect();
         if names.is_empty() {
@@ -147,7 +147,7 @@ impl MissedWork {
 
     /// Records a call that succeeded, which settles earlier failures of the same work.
     pub(super) fn done(&mut self, skill: &str, kind: RefusedPurpose, named: Option<&str>, changed: &[String]) {
-        self.has_tested |= skill == suite::SKILL;
+        self.has_tested |= skill == checks::SKILL;
         match kind {
             RefusedPurpose::Reads => {}
             RefusedPurpose::Acts => {

@@ -135,13 +135,8 @@ impl SessionDiffs {
     }
 }
 
-/// Formats a path in backticks, whatever characters it has.
-pub(super) fn quote_path(path: &str) -> String {
-    format!("`{}`", text::visible_name(path))
-}
-
 fn describe_file(file: &FileDiff) -> String {
-    let path = quote_path(&file.path);
+    let path = text::quote_name(&file.path);
     match (file.kind, file.is_text) {
         (ChangeKind::Created, true) => format!("{path} (new, +{})", file.added),
         (ChangeKind::Created, false) => format!("{path} (new)"),

@@ -7,7 +7,7 @@
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::suite::SKILL;
+use super::SKILL;
 use crate::limits;
 use crate::run::operations::OperationRun;
 use tool_core::api::{Effect, ErrorKind, RunPurpose, TestStatus};

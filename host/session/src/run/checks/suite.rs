@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::SKILL;
 use crate::limits;
 use crate::run::operations::OperationRun;
 use crate::run::tools::hint_of;
@@ -20,8 +21,6 @@ use tool_journal::report::write_fenced;
 use tool_provider::TextOrigin;
 use tool_skill::policy::Decision;
 use tool_skill::{CallError, CallOutcome, CallReport};
-
-pub(crate) const SKILL: &str = "run_tests";
 
 /// Hint on how to allow tests.
 pub(crate) fn allow_tests_hint(op: &OperationRun<'_>) -> String {

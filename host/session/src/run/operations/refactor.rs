@@ -3,12 +3,13 @@
 
 use super::{Baseline, Closing, DraftAnswer, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
+use crate::run::checks;
 use crate::run::checks::project_checks;
 use crate::run::checks::remembered;
 use crate::run::checks::suite::{self, SuiteRun};
 use crate::run::checks::verification::{CheckEvidence, Verification};
 use crate::run::judge;
-use crate::run::session_diffs::{self, SessionDiffs, UNCHANGED};
+use crate::run::session_diffs::{SessionDiffs, UNCHANGED};
 use tool_core::api::Effect;
 use tool_core::api::{ChangeKind, ErrorKind, Problem};
 use tool_provider::turn::{Tools as _, TurnEnd};
@@ -155,7 +156,7 @@ fn describe_first_run(run: &SuiteRun, mark: LabelMark) -> String {
     let text = tool_journal::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
     let result = ToolResult {
         call_id: String::new(),
-        name: suite::SKILL.to_owned(),
+        name: checks::SKILL.to_owned(),
         text,
         is_error: false,
         origin: results.origin(),
@@ -174,7 +175,7 @@ fn judging_files(changed: &SessionDiffs) -> String {
         ChangeKind::Created => runner::is_configuration(&file.path),
         ChangeKind::Modified | ChangeKind::Deleted => judges(&file.path),
     });
-    let names: Vec<String> = edited.map(|file| session_diffs::quote_path(&file.path)).collect();
+    let names: Vec<String> = edited.map(|file| tool_core::text::quote_name(&file.path)).collect();
     if names.is_empty() {
         String::new()
     } else {

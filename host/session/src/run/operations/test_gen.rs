@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 
 use super::{Closing, DraftAnswer, FollowUp, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
+use crate::run::checks;
 use crate::run::checks::suite::{self, SuiteRun, TestSuiteResults};
 use crate::run::judge;
-use crate::run::session_diffs::{SessionDiffs, quote_path};
+use crate::run::session_diffs::SessionDiffs;
 use tool_core::api::{ErrorKind, Problem};
+use tool_core::text::quote_name;
 use tool_journal::journal::cut_text;
 use tool_provider::turn::TurnEnd;
 use tool_provider::{LabelMark, ToolResult};
@@ -76,13 +78,13 @@ impl TestGen {
     fn mend(&self, results: &TestSuiteResults, created: &[String], mark: LabelMark) -> FollowUp {
         let result = ToolResult {
             call_id: String::new(),
-            name: suite::SKILL.to_owned(),
+            name: checks::SKILL.to_owned(),
             text: cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX),
             is_error: false,
             origin: results.origin(),
         };
         let (round, rounds) = (self.rounds, TEST_MEND_ROUNDS_MAX);
-        let files: Vec<String> = created.iter().map(|path| quote_path(path)).collect();
+        let files: Vec<String> = created.iter().map(|path| quote_name(path)).collect();
         FollowUp {
             heading: format!(
                 "The new tests were run: {}. The model is asked to mend them (round {round} of {rounds}).",
