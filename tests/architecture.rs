@@ -13,7 +13,7 @@ use serde_json::Value;
 const DOCUMENT: &str = include_str!("../ARCHITECTURE.md");
 
 /// Files that import each other in cycles. It may only become smaller.
-const FILES_IN_CYCLES: usize = 34;
+const FILES_IN_CYCLES: usize = 31;
 
 /// Names by crate.
 type Names = BTreeMap<String, BTreeSet<String>>;

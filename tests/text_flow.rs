@@ -119,6 +119,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["home"],
     ),
     (
+        "host/context/src/endpoints/patterns.rs",
+        "names of dependencies in package.json",
+        &[r#"\"{name}\" :"#],
+    ),
+    (
         "host/analyst/src/explain/overview.rs",
         "the line that closes a list of the same page",
         &["- … and "],

@@ -267,15 +267,15 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     skill read_file path=pyproject.toml limit=600
     skill read_file path=app.py limit=600
     skill search_code pattern=^(async\s+)?(class|def)\s+(?P<name>[A-Za-z]\w*) globs=["/app.py"] limit=1000 case=sensitive
-    skill search_code pattern=^\s*from\s+\S+\s+import\s+\w path= globs=["*.py","*.pyi"] limit=1000 case=sensitive
-    skill search_code pattern=(?i)code generated .*do not edit|@generated\b|auto-?generate… path= globs=["*.py","*.pyi"] limit=1000 case=sensitive
-    skill search_code pattern=^\s*@\w+(\.\w+)?\.(route|get|post|put|patch|delete|websocket… path= globs=["*.py","*.pyi"] limit=40 case=sensitive
-    skill search_code pattern=^class \w+\(.*(models\.Model|\bModel\b|\bBase\b|SQLModel|Dec… path= globs=["*.py","*.pyi"] limit=40 case=sensitive
-    skill search_code pattern=^\s*@(shared_task|\w+\.task)\b path= globs=["*.py","*.pyi"] limit=40 case=sensitive
-    skill search_code pattern=^\s*@(dataclasses\.)?dataclass\b|^class \w+\(.*BaseModel path= globs=["*.py","*.pyi"] limit=40 case=sensitive
-    skill search_code pattern=os\.environ|os\.getenv|BaseSettings|environ\.Env\( path= globs=["*.py","*.pyi"] limit=40 case=sensitive
-    skill search_code pattern=@(abc\.)?abstractmethod path= globs=["*.py","*.pyi"] limit=40 case=sensitive
-    skill search_code pattern=^\s*async def  path= globs=["*.py","*.pyi"] limit=40 case=sensitive
+    skill search_code pattern=^\s*from\s+\S+\s+import\s+\w path= globs=["*.py","*.pyi","*.ipynb"] limit=1000 case=sensitive
+    skill search_code pattern=(?i)code generated .*do not edit|@generated\b|auto-?generate… path= globs=["*.py","*.pyi","*.ipynb"] limit=1000 case=sensitive
+    skill search_code pattern=^\s*@\w+(\.\w+)?\.(route|get|post|put|patch|delete|websocket… path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
+    skill search_code pattern=^class \w+\(.*(models\.Model|\bModel\b|\bBase\b|SQLModel|Dec… path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
+    skill search_code pattern=^\s*@(shared_task|\w+\.task)\b path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
+    skill search_code pattern=^\s*@(dataclasses\.)?dataclass\b|^class \w+\(.*BaseModel path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
+    skill search_code pattern=os\.environ|os\.getenv|BaseSettings|environ\.Env\( path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
+    skill search_code pattern=@(abc\.)?abstractmethod path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
+    skill search_code pattern=^\s*async def  path= globs=["*.py","*.pyi","*.ipynb"] limit=40 case=sensitive
     skill find_references symbol=count limit=1
     # crates
 

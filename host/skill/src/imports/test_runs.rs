@@ -733,6 +733,6 @@ fn counts_in(counts: &Counts) -> TestCounts {
 }
 
 #[cfg(test)]
-mod agreement;
+mod tests;
 #[cfg(test)]
 mod unit;
