@@ -254,6 +254,18 @@ pub(super) fn main_pattern(language: Option<&str>) -> Option<&'static str> {
 /// From this rank on, a path is certainly an entry point.
 const SURE_RANK: u32 = 5;
 
+/// The source in which the project starts: one that the overview names, else one by its path.
+pub(super) fn first_start(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> Option<String> {
+    let known = project_facts(&brief.target, survey, files).starts;
+    if known.is_empty() {
+        return entry_points(brief, survey).into_iter().next();
+    }
+    known
+        .into_iter()
+        .map(|start| start.place.path)
+        .find(|path| is_code(path))
+}
+
 /// Files that are entry points by their path, best first.
 pub(super) fn entry_points(brief: &AnalystTask, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::central::{SymbolCandidate, central_section, central_symbols, definitions_of, is_made_by_tool};
 use super::endpoints::{commands_section, routes_section};
-use super::entry_points::{entry_points, public_header, purpose_in, starts_section};
+use super::entry_points::{first_start, public_header, purpose_in, starts_section};
 use super::interface::{interface_section, root_file};
 use super::module_map::{heads_of, map_parts};
 use super::{ROWS_MAX, content_paths, search_patterns, speaking_files};
@@ -73,7 +73,7 @@ pub(super) fn write_overview(
     let central = central_section(evidence, definitions);
     let patterns = key_patterns(survey, evidence);
     let contents = write_contents(brief, survey, files);
-    let reading = reading_order(brief, survey, evidence, definitions);
+    let reading = reading_order(brief, survey, files, evidence, definitions);
     let text: String = if brief.facts.is_full {
         let sections = [
             what,
@@ -168,6 +168,7 @@ fn cut_rows(section: &str, rows_max: usize) -> String {
 fn reading_order(
     brief: &AnalystTask,
     survey: &Survey,
+    files: &[ReadFile],
     evidence: &Evidence<'_>,
     definitions: &[SymbolCandidate],
 ) -> String {
@@ -179,7 +180,7 @@ fn reading_order(
     ];
     let documents = DOCUMENTS.iter().map(|name| join_path(&brief.target, name));
     let document = documents.into_iter().find(|path| survey.has(path));
-    let start = entry_points(brief, survey).into_iter().next();
+    let start = first_start(brief, survey, files);
     let central = central_symbols(evidence, definitions);
     let homes = central.iter().map(|symbol| symbol.candidate.hit.path.clone());
     let mut paths: Vec<String> = Vec::new();
