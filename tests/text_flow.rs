@@ -94,7 +94,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     (
         "host/project/src/commands.rs",
         "names and text of the scripts of npm and targets of make",
-        &["build", "no test specified", "usage"],
+        &["build", "usage"],
     ),
     (
         "host/provider/src/classify.rs",
