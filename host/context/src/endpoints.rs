@@ -12,6 +12,7 @@ mod routers;
 mod scopes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -94,31 +95,18 @@ pub fn find_endpoints(
 }
 
 /// Words by language: a file that declares a command, or a route that no pattern finds, holds at least one of them.
-fn endpoint_markers(path: &str) -> &'static [&'static str] {
-    match detect_language(path) {
-        Some("Python") => &["click", "typer", "argparse"],
-        Some("Go") => &[
-            "net/http\"",
-            "go-chi/chi",
-            "gin-gonic/gin",
-            "labstack/echo",
-            "gofiber/fiber",
-            "gorilla/mux",
-            "common/route",
-            "spf13/cobra",
-            ".Group(",
-        ],
-        Some("Rust") => &["axum", "clap", "actix_web", "rocket"],
-        Some("Java" | "Kotlin") => &[
-            "springframework.web.bind.annotation",
-            "springframework.stereotype",
-            "ws.rs.",
-            "micronaut.http",
-        ],
-        Some("C#") => &["[Http", "[Route(", ".Map"],
-        Some("Elixir") => &[":router", "Phoenix.Router"],
+fn endpoint_markers(path: &str) -> impl Iterator<Item = &'static str> {
+    let language = detect_language(path).unwrap_or_default();
+    let own: &[&str] = match language {
+        "Python" => &["click", "typer", "argparse"],
+        // A function that is given a group need not name the framework.
+        "Go" => &["spf13/cobra", ".Group("],
+        "Rust" => &["clap"],
+        "Elixir" => &[":router", "Phoenix.Router"],
         _ => &[],
-    }
+    };
+    let of_routes = routers::imports_of(language).chain(annotations::imports_of(language));
+    own.iter().copied().chain(of_routes)
 }
 
 /// True if some rule looks for routes in a file.
@@ -127,7 +115,7 @@ fn is_read(path: &str, text: &str) -> bool {
     let of_rules = |rules: &RouteRules| {
         rules.reads(path) && (rules.markers.is_empty() || rules.markers.iter().any(|marker| holds(marker)))
     };
-    endpoint_markers(path).iter().any(|marker| holds(marker)) || route_rules().any(of_rules)
+    endpoint_markers(path).any(holds) || route_rules().any(of_rules)
 }
 
 /// The sources that mention a framework, by their syntax trees.
@@ -144,7 +132,7 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
         .filter(|at| parser.reads(tree.paths[*at]))
         .filter(|at| {
             let path = tree.paths[*at];
-            !endpoint_markers(path).is_empty() || route_rules().any(|rules| rules.reads(path))
+            endpoint_markers(path).next().is_some() || route_rules().any(|rules| rules.reads(path))
         })
         .filter(|at| tree.sizes[*at] <= crate::limits::RANKED_FILE_BYTES_MAX)
         .take(READ_MAX)
@@ -161,11 +149,7 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
         }
         parsed.fetch_add(1, Ordering::Relaxed);
         let details = parser.details(path, &text, None)?;
-        Some(SourceFile {
-            path: path.to_owned(),
-            text,
-            details,
-        })
+        Some(SourceFile::new(path, text, details))
     });
     files.into_iter().flatten().collect()
 }
@@ -189,6 +173,18 @@ fn lines_to(file: &SourceFile, one: &SymbolUse, words: &str) -> u32 {
     after[..end].matches('\n').count() as u32
 }
 
+/// A method in the spelling in which `like_get` is GET: `GET`, `get`, or a part such as `HttpGet`.
+fn spell_method(like_get: &str, method: &str) -> String {
+    match like_get {
+        "GET" => method.to_uppercase(),
+        "get" => method.to_owned(),
+        _ => {
+            let (first, rest) = method.split_at(1);
+            like_get.replace("Get", &format!("{}{rest}", first.to_uppercase()))
+        }
+    }
+}
+
 fn upper_method(method: &str) -> String {
     match method {
         "any" | "Any" => "any method".to_owned(),
@@ -201,9 +197,31 @@ struct SourceFile {
     path: String,
     text: String,
     details: SyntaxDetails,
+    /// Where names begin that the file uses or defines, sorted.
+    names: Vec<usize>,
 }
 
 impl SourceFile {
+    fn new(path: &str, text: String, details: SyntaxDetails) -> Self {
+        let used = details.uses.iter().map(|one| one.name.start as usize);
+        let defined = details.symbols.iter().map(|symbol| symbol.named.name.start as usize);
+        let mut names: Vec<usize> = used.chain(defined).collect();
+        names.sort_unstable();
+        let path = path.to_owned();
+        Self {
+            path,
+            text,
+            details,
+            names,
+        }
+    }
+
+    /// True if a name begins in these bytes.
+    fn has_name_in(&self, bytes: &Range<usize>) -> bool {
+        let next = self.names.partition_point(|name| *name < bytes.start);
+        self.names.get(next).is_some_and(|name| *name < bytes.end)
+    }
+
     fn mentions(&self, word: &str) -> bool {
         find(self.text.as_bytes(), word.as_bytes()).is_some()
     }

@@ -1,9 +1,10 @@
 //! How the routes of frameworks stand in their sources: patterns, which another crate applies.
 
-use std::sync::LazyLock;
+use std::ops::Deref;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::globs::matches_glob;
 
@@ -41,13 +42,35 @@ impl RouteRules {
     }
 }
 
+/// An expression, compiled at its first use: a process needs those of a few frameworks, and all take 50 ms.
+#[derive(Debug, Deserialize)]
+#[serde(from = "String")]
+pub struct RouteExpression {
+    text: String,
+    compiled: OnceLock<Regex>,
+}
+
+impl From<String> for RouteExpression {
+    fn from(text: String) -> Self {
+        let compiled = OnceLock::new();
+        Self { text, compiled }
+    }
+}
+
+impl Deref for RouteExpression {
+    type Target = Regex;
+
+    fn deref(&self) -> &Regex {
+        self.compiled.get_or_init(|| compile(&self.text))
+    }
+}
+
 /// An expression for a text, with named groups.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoutePattern {
     /// The expression.
-    #[serde(deserialize_with = "parse_pattern")]
-    pub text: Regex,
+    pub text: RouteExpression,
     /// The method if the expression finds none.
     #[serde(default)]
     pub method: String,
@@ -115,14 +138,12 @@ pub struct PageRule {
     /// Folders of the package that hold the files.
     pub folders: Vec<String>,
     /// Expression for the path below the folder, with the group `path`.
-    #[serde(deserialize_with = "parse_pattern")]
-    pub text: Regex,
+    pub text: RouteExpression,
     /// Replacements in that path, in this order: an expression and the words for it.
-    #[serde(default, deserialize_with = "parse_replacements")]
-    pub replace: Vec<(Regex, String)>,
+    #[serde(default)]
+    pub replace: Vec<(RouteExpression, String)>,
     /// Expression for the methods in the file, with the group `method`.
-    #[serde(default, deserialize_with = "parse_optional")]
-    pub methods: Option<Regex>,
+    pub methods: Option<RouteExpression>,
 }
 
 impl PageRule {
@@ -156,18 +177,25 @@ fn compile(text: &str) -> Regex {
     Regex::new(&format!("(?m){whole}")).unwrap_or_else(|error| panic!("a test compiles the expressions: {error}"))
 }
 
-fn parse_pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error> {
-    Ok(compile(&String::deserialize(deserializer)?))
-}
+#[cfg(test)]
+mod tests {
+    use crate::rules::route_rules;
 
-fn parse_replacements<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Regex, String)>, D::Error> {
-    let written = Vec::<(String, String)>::deserialize(deserializer)?;
-    Ok(written
-        .into_iter()
-        .map(|(text, words)| (compile(&text), words))
-        .collect())
-}
-
-fn parse_optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Regex>, D::Error> {
-    parse_pattern(deserializer).map(Some)
+    #[test]
+    fn every_expression_of_a_route_is_valid() {
+        let mut count = 0;
+        for rules in route_rules() {
+            let lists = [&rules.router, &rules.scope, &rules.mount, &rules.route];
+            let patterns = lists.into_iter().flatten().map(|pattern| &pattern.text);
+            let pages = rules.page.iter().flat_map(|page| {
+                let replaced = page.replace.iter().map(|(expression, _)| expression);
+                replaced.chain([&page.text]).chain(&page.methods)
+            });
+            count += patterns
+                .chain(pages)
+                .filter(|expression| !expression.as_str().is_empty())
+                .count();
+        }
+        assert!(count > 60, "{count}");
+    }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::literal::{find_named_argument, parse_string, parse_string_list, split_arguments, text_in_brackets};
 use super::routers::{NamedRoute, join_route};
-use super::{Endpoint, METHODS, SourceFile, route_endpoint};
+use super::{Endpoint, METHODS, SourceFile, route_endpoint, spell_method};
 use crate::symbols::{DetailedSymbol, SymbolForm};
 use tool_repository::file_role::detect_language;
 
@@ -75,6 +75,13 @@ pub(super) fn find_annotated_routes(files: &[SourceFile]) -> Vec<NamedRoute> {
     routes
 }
 
+/// Words that a file in a language holds if it declares routes by annotations.
+pub(super) fn imports_of(language: &str) -> impl Iterator<Item = &'static str> {
+    let of_language = move |framework: &&AnnotationFramework| framework.languages.iter().any(|known| known == language);
+    let frameworks = FRAMEWORKS.iter().filter(of_language);
+    frameworks.flat_map(|framework| framework.imports.iter().map(String::as_str))
+}
+
 impl AnnotationFramework {
     fn covers(&self, file: &SourceFile) -> bool {
         let language = detect_language(&file.path).unwrap_or_default();
@@ -104,15 +111,8 @@ impl AnnotationFramework {
             let words = words.filter(|word| METHODS.contains(&word.to_ascii_lowercase().as_str()));
             return Some(words.collect::<Vec<_>>().join(", "));
         }
-        let method = METHODS.iter().find(|method| {
-            let (first, rest) = method.split_at(1);
-            let written = match self.verbs.as_str() {
-                "GET" => method.to_uppercase(),
-                "get" => (**method).to_owned(),
-                verbs => verbs.replace("Get", &format!("{}{rest}", first.to_uppercase())),
-            };
-            written == annotation.name
-        })?;
+        let is_this = |method: &&&str| spell_method(&self.verbs, method) == annotation.name;
+        let method = METHODS.iter().find(is_this)?;
         Some(method.to_uppercase())
     }
 

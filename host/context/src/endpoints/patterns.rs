@@ -16,8 +16,8 @@ use crate::symbols::{ParsedImport, SymbolForm};
 
 /// Routers around a router, and files that pass a name on.
 const DEPTH_MAX: usize = 8;
-/// Matches of one pattern in one file.
-const MATCHES_MAX: usize = 500;
+/// Matches of one pattern in one file, with those in comments and strings.
+const MATCHES_MAX: usize = 1000;
 /// The name of all routers of a file that nothing else mounts.
 const EVERY_ROUTER: &str = "*";
 
@@ -59,7 +59,7 @@ pub(super) fn find_pages(tree: &SelectionTree<'_>, directory: &str) -> Vec<Endpo
                     let Some(route) = below.and_then(|below| page.route(below)) else {
                         continue;
                     };
-                    pages.extend(page_endpoints(path, &route, page.methods.as_ref(), tree));
+                    pages.extend(page_endpoints(path, &route, page.methods.as_deref(), tree));
                 }
             }
         }
@@ -259,7 +259,7 @@ impl<'f> FrameworkRoutes<'f> {
         let text = &file.source.text;
         let start = first_sign(text, found.get(0)?.start());
         let router = match found.name("router") {
-            // A receiver that is no router is not of the framework.
+            // The call counts only where its receiver is known to be a router.
             Some(router) => Some(self.known_router(at, router.as_str())?),
             None => None,
         };
@@ -289,7 +289,7 @@ impl<'f> FrameworkRoutes<'f> {
         })
     }
 
-    /// The handler and the line of its name; `None` if the match is no route.
+    /// The handler and the line of its name; `None` where the match turns out not to be a route.
     fn handler(
         &self,
         at: usize,
@@ -504,21 +504,15 @@ fn matches<'p>(pattern: &'p RoutePattern, source: &'p SourceFile) -> impl Iterat
         .then(|| pattern.text.captures_iter(&source.text));
     let is_code = move |found: &Captures<'_>| {
         let whole = found.get(0).map_or(0..0, |whole| whole.range());
-        let names = source.details.uses.iter().map(|one| one.name.start as usize);
-        let defined = source
-            .details
-            .symbols
-            .iter()
-            .map(|symbol| symbol.named.name.start as usize);
         let is_annotation = || {
             let line = line_at(&source.text, first_sign(&source.text, whole.start));
             source
                 .decorated(line)
                 .is_some_and(|symbol| symbol.first_line <= line && line < symbol.named.line)
         };
-        pattern.span == BlockSpan::File || names.chain(defined).any(|at| whole.contains(&at)) || is_annotation()
+        pattern.span == BlockSpan::File || source.has_name_in(&whole) || is_annotation()
     };
-    of_file.into_iter().flatten().filter(is_code).take(MATCHES_MAX)
+    of_file.into_iter().flatten().take(MATCHES_MAX).filter(is_code)
 }
 
 /// The path of a match: `None` if it is computed.
@@ -588,7 +582,7 @@ fn block_after(text: &str, found: &Captures<'_>) -> Range<usize> {
     whole.end()..end
 }
 
-/// The first place at or behind another that is no white space.
+/// Skips white space from a place on.
 fn first_sign(text: &str, start: usize) -> usize {
     start + (text[start..].len() - text[start..].trim_start().len())
 }

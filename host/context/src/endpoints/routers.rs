@@ -10,7 +10,10 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::literal::{parse_name_path, parse_string, split_arguments, text_in_brackets};
-use super::{Endpoint, METHODS, NameReceiver, SourceFile, assigned_variable, lines_to, route_endpoint, upper_method};
+use super::{
+    Endpoint, METHODS, NameReceiver, SourceFile, assigned_variable, lines_to, route_endpoint, spell_method,
+    upper_method,
+};
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, UseForm};
 use tool_repository::file_role::{detect_language, file_stem, parent_directory};
 
@@ -55,6 +58,14 @@ static FRAMEWORKS: LazyLock<Vec<RouterFramework>> = LazyLock::new(|| {
     table.framework
 });
 
+/// Words that a file in a language holds if it declares routes on a router.
+pub(super) fn imports_of(language: &str) -> impl Iterator<Item = &'static str> {
+    let frameworks = FRAMEWORKS
+        .iter()
+        .filter(move |framework| framework.language == language);
+    frameworks.flat_map(|framework| framework.imports.iter().map(String::as_str))
+}
+
 impl RouterFramework {
     fn covers(&self, file: &SourceFile) -> bool {
         detect_language(&file.path) == Some(self.language.as_str())
@@ -81,16 +92,9 @@ impl RouterFramework {
         if is_in(&self.by_argument) {
             return Some((parse_string(given.first()?)?.to_uppercase(), 1));
         }
-        let method = METHODS.iter().find(|method| {
-            let written = match self.verbs.as_str() {
-                "GET" => method.to_uppercase(),
-                verbs => {
-                    let (first, rest) = method.split_at(1);
-                    verbs.replace("Get", &format!("{}{rest}", first.to_uppercase()))
-                }
-            };
-            !self.verbs.is_empty() && written == call
-        })?;
+        let method = METHODS
+            .iter()
+            .find(|method| spell_method(&self.verbs, method) == call)?;
         Some((method.to_uppercase(), 0))
     }
 }
