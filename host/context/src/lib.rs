@@ -487,14 +487,12 @@ fn notices_of_spelled_paths(
         }
     };
     let mut notices: Vec<String> = Vec::new();
-    for path in query::spelled_paths(task).take(SPELLED_PATHS_MAX) {
+    let query = query::Query::new(task, &weights::WEIGHTS);
+    for path in query.spelled_paths() {
         notices.extend(why_left_out(path).filter(|notice| !notices.contains(notice)));
     }
     notices
 }
-
-/// Paths of a task that are looked at beyond the list.
-const SPELLED_PATHS_MAX: usize = 12;
 
 /// Notice for a target directory in which no file can be chosen.
 fn empty_target(target: &Target, list: &FileList) -> Option<String> {

@@ -13,6 +13,9 @@ use super::words::{
 use tool_repository::file_role::file_stem;
 use tool_repository::file_role::{detect_language, file_name};
 
+/// Paths of a task that are looked for one by one. A pasted log may name thousands.
+const SPELLED_PATHS_MAX: usize = 40;
+
 /// A task, split into weighted words.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
@@ -29,7 +32,7 @@ pub(crate) struct Query {
     pub(super) pairs: Vec<((u16, u16), f64)>,
     /// Names and quotations as written, with their weights.
     pub(super) exact: Vec<(String, f64)>,
-    /// Paths and parts of paths as written, lower case.
+    /// Paths and parts of paths as written.
     pub(super) paths: Vec<String>,
     /// Parts of the project that the title names before a colon.
     pub(super) areas: Vec<TaskArea>,
@@ -102,7 +105,7 @@ impl Query {
     /// The only one of these paths that a path of the task stands for, for each in its order. One without a directory
     /// may stand for many files.
     pub(super) fn spelled_out<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Vec<&'p str> {
-        let find = |said: &String| {
+        let find = |said: &str| {
             let is_whole = |path: &&str| path.eq_ignore_ascii_case(said);
             let is_end = |path: &&str| {
                 let before = path.len().checked_sub(said.len() + 1);
@@ -112,11 +115,14 @@ impl Query {
             let one = || ends.next().filter(|_| ends.next().is_none());
             paths.clone().find(is_whole).or_else(one)
         };
-        self.paths
-            .iter()
-            .filter(|said| said.contains('/'))
-            .filter_map(find)
-            .collect()
+        self.spelled_paths().filter_map(find).collect()
+    }
+
+    /// The first paths of the task that have a directory.
+    pub(crate) fn spelled_paths(&self) -> impl Iterator<Item = &str> {
+        let said = self.paths.iter().map(|said| said.trim_end_matches('/'));
+        let spelled = said.filter(|said| said.contains('/') && !said.starts_with('/'));
+        spelled.take(SPELLED_PATHS_MAX)
     }
 
     /// True if the task contains the path, or an end of it.
@@ -167,7 +173,7 @@ impl Query {
                 continue;
             }
             if token.contains('/') || has_extension(token) {
-                self.paths.push(token.trim_start_matches("./").to_ascii_lowercase());
+                self.paths.push(token.trim_start_matches("./").to_owned());
             }
             for run in token.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')) {
                 let run = run.trim_matches('-');
@@ -315,16 +321,6 @@ fn is_reference(token: &str) -> bool {
 fn has_extension(token: &str) -> bool {
     tool_repository::file_role::detect_language(token).is_some()
         && token.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty())
-}
-
-/// The paths in a task that have a directory, as written.
-pub(crate) fn spelled_paths(task: &str) -> impl Iterator<Item = &str> {
-    let words = task.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '`' | '"' | '\''));
-    let trimmed = words.map(|word| {
-        word.trim_start_matches("./")
-            .trim_end_matches(['.', ':', '?', '!', '/'])
-    });
-    trimmed.filter(|word| word.contains('/') && !word.contains("://") && !word.starts_with('/'))
 }
 
 /// True if a task asks for changes of tests, not of code that also has tests.
