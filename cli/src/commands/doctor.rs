@@ -595,8 +595,9 @@ fn check_tests(context: &CommandContext, root: &Path) -> CheckResult {
         (_, directory) => format!("{} in {directory}", run.recipe),
     };
     for run in &tests {
-        if let Some((what, fix)) = run.missing.as_deref().and_then(|missing| missing.split_once(": ")) {
-            return CheckResult::warn(NAME, clean_line(&format!("{}: {what}", named(run))), clean_line(fix));
+        if let Some(missing) = &run.missing {
+            let what = format!("{}: {}", named(run), missing.what);
+            return CheckResult::warn(NAME, clean_line(&what), clean_line(&missing.fix));
         }
     }
     match tests.iter().map(named).collect::<Vec<_>>().as_slice() {

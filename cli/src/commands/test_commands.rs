@@ -65,8 +65,10 @@ fn list(root: &Path, path: Option<&str>, json: bool, context: &CommandContext) -
     let mut said = BTreeSet::new();
     for run in &planned {
         context.output.line(&line(run))?;
-        if let Some(missing) = run.missing.as_ref().filter(|missing| said.insert(missing.as_str())) {
-            context.output.line(&format!("        {}", clean_line(missing)))?;
+        if let Some(missing) = run.missing.as_ref().filter(|missing| said.insert(*missing)) {
+            context
+                .output
+                .line(&format!("        {}", clean_line(&missing.to_string())))?;
         }
     }
     if let more @ 1.. = parts.saturating_sub(PARTS_MAX) {

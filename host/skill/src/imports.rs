@@ -33,7 +33,8 @@ use git_commit::CommitError;
 use git_history::HistoryCall;
 pub use packages::replace_folder as package_folder;
 pub use test_runs::{
-    CleanedCaches, PlannedRun, clean_build_caches, drop_build_caches, plan_runs, read_form, runnable_purposes,
+    CleanedCaches, MissingPart, PlannedRun, clean_build_caches, drop_build_caches, plan_runs, read_form,
+    runnable_purposes,
 };
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill as wit;

@@ -26,9 +26,9 @@ use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
 pub use imports::{
-    CleanedCaches, HostServices, PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, PlannedRun,
-    clean_build_caches, drop_build_caches, find_past_gap, head_commit, package_folder, plan_runs, read_form,
-    runnable_purposes, settle_commit, walk_commits,
+    CleanedCaches, HostServices, MissingPart, PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap,
+    PlannedRun, clean_build_caches, drop_build_caches, find_past_gap, head_commit, package_folder, plan_runs,
+    read_form, runnable_purposes, settle_commit, walk_commits,
 };
 pub use registry::{
     CALL_SKILL, ComponentOrigin, Embedded, FIND_SKILL, Inspection, LockChoice, OfferedTools, PinSource, PinTerms,

@@ -96,7 +96,7 @@ fn place_of(suite: &Suite) -> String {
 
 pub use build_cache::{CleanedCaches, clean_build_caches, drop_build_caches};
 pub use own_command::read_form;
-pub use plan::{PlannedRun, plan_runs, runnable_purposes};
+pub use plan::{MissingPart, PlannedRun, plan_runs, runnable_purposes};
 
 pub(super) fn run_tests(context: &CallContext, request: &Request) -> Result<Vec<Suite>, Failure> {
     consent::not_denied(context, Effect::RunProcess)?;

@@ -1,6 +1,7 @@
 //! The runs that a call without arguments would make, and why. Nothing runs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -36,9 +37,31 @@ pub struct PlannedRun {
     /// True if the run happens only for paths in its folder. Without a path, the suite of a folder above runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paths_only: bool,
-    /// Advice if the program is missing.
+    /// What the run lacks. In JSON it is one text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
+    pub missing: Option<MissingPart>,
+}
+
+/// What a run lacks, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "String")]
+pub struct MissingPart {
+    /// The lack, in words.
+    pub what: String,
+    /// What mends it.
+    pub fix: String,
+}
+
+impl fmt::Display for MissingPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.fix)
+    }
+}
+
+impl From<MissingPart> for String {
+    fn from(missing: MissingPart) -> Self {
+        missing.to_string()
+    }
 }
 
 /// Plans the runs of tests and of all checks: those for a path of the repository, or all, including the packages of a
@@ -84,10 +107,10 @@ fn shown_run(repository: &Repository, cancel: &CancellationToken) -> Result<Opti
         recipe: NO_RECIPE.to_owned(),
         directory: String::new(),
         reason: shown.place.path,
-        missing: Some(format!(
-            "no recipe runs it by itself: {}",
-            detect::keep_hint(&shown.command)
-        )),
+        missing: Some(MissingPart {
+            what: "no recipe runs it by itself".to_owned(),
+            fix: detect::keep_hint(&shown.command),
+        }),
         command: shown.command.split_whitespace().map(str::to_owned).collect(),
         paths_only: false,
     }))
@@ -164,6 +187,9 @@ fn planned_run(repository: &Repository, environment: &BTreeMap<String, String>, 
         reason: suite.found.reason,
         command: Vec::new(),
         paths_only: suite.found.is_part,
-        missing: is_missing.then(|| format!("{} was not found on the PATH: {}", data.program, data.install)),
+        missing: is_missing.then(|| MissingPart {
+            what: format!("{} was not found on the PATH", data.program),
+            fix: data.install.clone(),
+        }),
     }
 }
