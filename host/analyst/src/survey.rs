@@ -66,7 +66,7 @@ const NAMELESS_MAX: usize = 60;
 fn find_nameless_files(evidence: &Evidence<'_>) -> Vec<String> {
     let files = evidence.of("list").flat_map(|page| parse_listed_files(page.text()));
     let is_nameless = |file: &ListedFile| {
-        file.bytes > 0.0 && !file_name(&file.path).contains('.') && detect_role(&file.path) == Role::Other
+        file.bytes > 0.0 && file_role::is_nameless(&file.path) && detect_role(&file.path) == Role::Other
     };
     let mut paths: Vec<String> = files.filter(is_nameless).map(|file| file.path).collect();
     paths.sort_by_key(|path| path.matches('/').count());

@@ -181,7 +181,7 @@ impl CommandCollector<'_, '_> {
         let value = suite.value.clone().unwrap_or_default();
         let command = suite.runner.command.replace("{value}", &value);
         let command = self.fill(at, &command, &suite.place.path)?;
-        // A name that the command holds is no script.
+        // The command already holds the value.
         let script = if suite.runner.command.contains("{value}") {
             ""
         } else {

@@ -348,7 +348,7 @@ pub fn script_extension(text: &str) -> Option<&'static str> {
     by_interpreter.or_else(|| std::iter::once(first).chain(lines).find_map(mode_extension))
 }
 
-/// `/usr/bin/env -S NAME=value python3.12 -u`: the program is the first word that is no flag and no variable.
+/// Skips `env`, flags and variables to find the program: `/usr/bin/env -S NAME=value python3.12 -u`.
 fn interpreter_extension(line: &str) -> Option<&'static str> {
     let mut words = line.split_whitespace().map(file_name);
     let program = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;

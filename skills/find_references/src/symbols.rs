@@ -191,7 +191,7 @@ fn binds_name(one: &SymbolReference, line: &[u8]) -> bool {
     }
 }
 
-/// The word before the dot of a member; empty for an expression that is no name, and for a longer chain.
+/// The name before the dot of a member; empty if a call, an index or a longer chain stands there.
 fn receiver_of<'a>(line: &'a [u8], name: &str) -> Option<&'a str> {
     let mut members = memchr::memmem::find_iter(line, name).filter_map(|at| {
         let before = line[..at].trim_ascii_end().strip_suffix(b".")?;

@@ -91,7 +91,7 @@ impl PresentSubmodule {
     }
 
     /// Compares the work tree with the index and the last commit, and those of submodules in it, of which at most
-    /// `compared_max` are compared. As in git, a submodule with nothing but untracked files is no modification.
+    /// `compared_max` are compared. As in git, untracked files alone do not modify a submodule.
     pub(in crate::imports) fn find_changes(
         &mut self,
         context: &CallContext,

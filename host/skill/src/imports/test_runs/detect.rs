@@ -130,7 +130,7 @@ impl SuiteSearch<'_> {
         )
     }
 
-    /// The command that the files of the project show for its tests. For some there is no recipe.
+    /// The test command that the project's files show, also for runners without a recipe.
     pub(super) fn shown_command(&self) -> Option<ProjectCommand> {
         let paths: Vec<&str> = self.files.files.iter().map(|file| file.path.as_str()).collect();
         let is_aside = |path: &str| matches!(detect_role(path), Role::Test | Role::Example | Role::Vendored);
