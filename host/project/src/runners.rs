@@ -86,6 +86,14 @@ pub fn all_runners() -> &'static [TestRunner] {
     &RUNNERS
 }
 
+/// Names of the files whose text is a sign. Those that a glob names are manifests.
+pub(crate) fn read_signs() -> impl Iterator<Item = &'static str> {
+    let signs = RUNNERS.iter().flat_map(|runner| &runner.signs);
+    let read = signs.filter(|sign| sign.file.text.is_some() || sign.key.is_some() || !sign.targets.is_empty());
+    let names = read.flat_map(|sign| &sign.file.files).map(String::as_str);
+    names.filter(|name| !name.contains('*'))
+}
+
 impl TestRunner {
     /// Names of the files that its signs name.
     pub fn sign_files(&self) -> impl Iterator<Item = &str> {

@@ -7,6 +7,7 @@ use regex::Regex;
 use crate::globs::matches_glob;
 use crate::manifests::{DeclaredDependency, is_repeated_inside, manifest_group, numbered_lines, read_dependencies};
 use crate::rules::{FileRule, FrameworkRule, RULES};
+use crate::runners::read_signs;
 use crate::{EvidencePlace, ProgramStart, ProjectFile};
 
 /// Paths that are looked at.
@@ -284,6 +285,11 @@ impl<'a> ProjectTree<'a> {
         manifests.truncate(MANIFESTS_MAX);
         let mut candidates: Vec<&str> = Vec::new();
         for package in &self.packages {
+            // Signs of tests may lie in files of tests.
+            for name in read_signs() {
+                let sign = self.all.get(join(package.folder, name).as_str()).copied();
+                candidates.extend(sign.filter(|path| !manifests.contains(path) && !candidates.contains(path)));
+            }
             for rule in self.rules_of(package) {
                 let of_commands = rule.command.iter().map(|command| &command.evidence);
                 let with_text = rule

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tool_project::{ProjectFile, ProjectTree, Purpose, detect_project, plan_reads};
+use tool_repository::file_role::is_test;
 
 use super::plan::plan_runs;
 use super::*;
@@ -11,7 +12,7 @@ use crate::imports::recipe::testing::Project;
 /// The commands of a purpose that the overview shows, for files with their texts.
 fn overview_commands(files: &toml::Table, purpose: Purpose) -> Vec<String> {
     let paths: Vec<&str> = files.keys().map(String::as_str).collect();
-    let tree = ProjectTree::from_paths("", &paths, |path| path.starts_with("tests/"));
+    let tree = ProjectTree::from_paths("", &paths, is_test);
     let read = |path: String| {
         let text = files[&path].as_str().expect("a file has text").to_owned();
         ProjectFile { path, text }
@@ -150,6 +151,7 @@ fn overview_list_and_skill_agree_on_the_tests_of_each_framework() {
     test-scripts: ./runtests = ./runtests
     tox: tox = tox
     turbo: pnpm test = pnpm in ``
+    unittest-file: python -m unittest discover = unittest in ``
     unittest: python -m unittest discover = unittest in ``
     uv-workspace: uv run pytest = pytest in ``
     ");
